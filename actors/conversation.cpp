@@ -16,7 +16,8 @@ bool Conversation::receive(const v1::Header& header) {
   if (stamp < seen_) return false;  // late, or of a deposed owner: not even answered
   const bool reborn = stamp.epoch > seen_.epoch && seen_.epoch > 0;
   const StampValue echo = value_of(header.seen());
-  // A reborn neighbour has forgotten what it had seen, so its echo may fall; otherwise echoes only rise.
+  // A reborn neighbour has forgotten what it had seen, so its echo may fall; otherwise echoes only
+  // rise.
   echoed_ = reborn ? echo : std::max(echoed_, echo);
   if (has_record() && echoed_ < mine_ && reborn) resend_at_ = 0;
   if (header.wants_echo()) owes_echo_ = true;
@@ -26,7 +27,7 @@ bool Conversation::receive(const v1::Header& header) {
 }
 
 void Conversation::stamp(v1::Header* header, std::int64_t mono_ms) {
-  if (mine_.version == 0) mine_.version = 1;
+  if (!has_record()) ++mine_.version;
   set(header->mutable_stamp(), mine_);
   set(header->mutable_seen(), seen_);
   header->set_wants_echo(echoed_ < mine_);

@@ -1,6 +1,7 @@
-// A machine is one actor as a plain class: a message in, effects out. It knows no CAF, socket, clock, file or random
-// number. A shell (actors/shell in production, sim/ in simulation) runs it and carries out its effects in the order
-// save, send, wake. Effects of one call are one unit: nothing is sent before everything it saved is durable.
+// A machine is one actor as a plain class: a message in, effects out. It knows no CAF, socket,
+// clock, file or random number. A shell (actors/shell in production, sim/ in simulation) runs it
+// and carries out its effects in the order save, send, wake. Effects of one call are one unit:
+// nothing is sent before everything it saved is durable.
 #pragma once
 #include <memory>
 #include <optional>
@@ -22,13 +23,15 @@ struct Context {
 
 struct Effects {
   std::vector<v1::Record> saves;
-  /// Records of actors to be born: saved with `saves`, then each is built from its record and started.
+  /// Records of actors to be born: saved with `saves`, then each is built from its record and
+  /// started.
   std::vector<v1::Record> births;
   std::vector<v1::Envelope> sends;
-  std::vector<std::string> decisions;  // one line each for log and audit: `evict claim=... reason=...`
-  std::vector<std::string> alarms;     // an operator should look
+  std::vector<std::string>
+      decisions;                    // one line each for log and audit: `evict claim=... reason=...`
+  std::vector<std::string> alarms;  // an operator should look
   std::optional<std::int64_t> wake_at_mono_ms;  // replaces the machine's former wake-up
-  bool ended = false;                  // the actor is over: its records are erased by `saves`, forget it
+  bool ended = false;  // the actor is over: its records are erased by `saves`, forget it
 
   void save(std::string key, std::string kind, const google::protobuf::MessageLite& body);
   void erase(std::string key, std::string kind);
@@ -60,8 +63,9 @@ std::string_view kind_of_address(std::string_view address);
 /// "quota/q1" -> "q1".
 std::string_view id_of_address(std::string_view address);
 
-/// Builds the machine of `context.address` from its records: its own first, then its parts. Null for an unknown kind
-/// or when the record cannot be read.
-std::unique_ptr<Machine> make_machine(const Context& context, const std::vector<v1::Record>& records);
+/// Builds the machine of `context.address` from its records: its own first, then its parts. Null
+/// for an unknown kind or when the record cannot be read.
+std::unique_ptr<Machine> make_machine(const Context& context,
+                                      const std::vector<v1::Record>& records);
 
 }  // namespace ebb::actors

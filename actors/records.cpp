@@ -60,31 +60,48 @@ std::string gpus_text(scheduling::GpuMilli gpu_milli) {
 
 const char* name_of(v1::PreemptReason reason) {
   switch (reason) {
-    case v1::PREEMPT_REASON_IDLE_RECLAIMED: return "idle_reclaimed";
-    case v1::PREEMPT_REASON_CHILD_LEVEL_PREEMPTION: return "child_level_preemption";
-    case v1::PREEMPT_REASON_SAME_LEVEL_PREEMPTION: return "same_level_preemption";
-    case v1::PREEMPT_REASON_QUOTA_SCALED: return "quota_scaled";
-    case v1::PREEMPT_REASON_NODE_DRAINED: return "node_drained";
-    case v1::PREEMPT_REASON_NODE_LOST: return "node_lost";
-    default: return "unspecified";
+    case v1::PREEMPT_REASON_IDLE_RECLAIMED:
+      return "idle_reclaimed";
+    case v1::PREEMPT_REASON_CHILD_LEVEL_PREEMPTION:
+      return "child_level_preemption";
+    case v1::PREEMPT_REASON_SAME_LEVEL_PREEMPTION:
+      return "same_level_preemption";
+    case v1::PREEMPT_REASON_QUOTA_SCALED:
+      return "quota_scaled";
+    case v1::PREEMPT_REASON_NODE_DRAINED:
+      return "node_drained";
+    case v1::PREEMPT_REASON_NODE_LOST:
+      return "node_lost";
+    default:
+      return "unspecified";
   }
 }
 const char* name_of(v1::WaitCode code) {
   switch (code) {
-    case v1::WAIT_CODE_QUOTA: return "quota";
-    case v1::WAIT_CODE_CAPACITY: return "capacity";
-    case v1::WAIT_CODE_NODE: return "node";
-    case v1::WAIT_CODE_ORDER: return "order";
-    case v1::WAIT_CODE_VICTIMS: return "victims";
-    default: return "unspecified";
+    case v1::WAIT_CODE_QUOTA:
+      return "quota";
+    case v1::WAIT_CODE_CAPACITY:
+      return "capacity";
+    case v1::WAIT_CODE_NODE:
+      return "node";
+    case v1::WAIT_CODE_ORDER:
+      return "order";
+    case v1::WAIT_CODE_VICTIMS:
+      return "victims";
+    default:
+      return "unspecified";
   }
 }
 const char* name_of(v1::Product product) {
   switch (product) {
-    case v1::PRODUCT_JOB: return "DLC";
-    case v1::PRODUCT_SERVICE: return "EAS";
-    case v1::PRODUCT_INSTANCE: return "DSW";
-    default: return "unspecified";
+    case v1::PRODUCT_JOB:
+      return "DLC";
+    case v1::PRODUCT_SERVICE:
+      return "EAS";
+    case v1::PRODUCT_INSTANCE:
+      return "DSW";
+    default:
+      return "unspecified";
   }
 }
 }  // namespace ebb::actors

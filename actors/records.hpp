@@ -12,7 +12,8 @@ namespace ebb::actors {
 scheduling::Amount amount_of(const v1::Amount& amount);
 void set(v1::Amount* out, const scheduling::Amount& amount);
 scheduling::Amounts amounts_of(const google::protobuf::RepeatedPtrField<v1::TypedAmount>& list);
-void set(google::protobuf::RepeatedPtrField<v1::TypedAmount>* out, const scheduling::Amounts& amounts);
+void set(google::protobuf::RepeatedPtrField<v1::TypedAmount>* out,
+         const scheduling::Amounts& amounts);
 
 /// Sum over all pods of a need.
 scheduling::Amount total_of(const v1::Need& need);

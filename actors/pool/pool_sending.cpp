@@ -1,0 +1,206 @@
+// What a pool says to its neighbours, and when.
+#include <algorithm>
+
+#include "actors/pool/pool_machine.hpp"
+
+namespace ebb::actors {
+void PoolMachine::send_due(Instant now, Effects& effects) {
+  std::int64_t next = next_check_mono_ms_;
+  for (auto it = nodes_unsettled_.begin(); it != nodes_unsettled_.end();) {
+    NodeEntry& node = nodes_.at(*it);
+    if (node.conversation.must_send(now.mono_ms) && node.heard) {
+      v1::NodeTerms* terms = effects.send("node/" + *it).mutable_node()->mutable_node_terms();
+      node.conversation.stamp(terms->mutable_header(), now.mono_ms);
+    }
+    if (node.conversation.settled()) {
+      it = nodes_unsettled_.erase(it);
+      continue;
+    }
+    next = std::min(next, node.conversation.due());
+    ++it;
+  }
+  if (!quotas_.empty()) {
+    v1::PoolCapacity facts;
+    bool made = false;
+    for (auto& [id, quota] : quotas_) {
+      if (capacity_changed_) {
+        if (!made) facts = capacity();
+        made = true;
+        if (says_anything_new(facts, &quota.told)) quota.conversation.touch();
+      }
+      if (quota.conversation.must_send(now.mono_ms)) {
+        if (!made) facts = capacity();
+        made = true;
+        v1::PoolCapacity* out =
+            effects.send("quota/" + id).mutable_quota()->mutable_pool_capacity();
+        *out = facts;
+        quota.conversation.stamp(out->mutable_header(), now.mono_ms);
+      }
+      next = std::min(next, quota.conversation.due());
+    }
+    capacity_changed_ = false;
+  }
+  for (auto it = unsettled_.begin(); it != unsettled_.end();) {
+    const ClaimKey key = *it;
+    const auto found = claims_.find(key);
+    ++it;
+    if (found == claims_.end()) {
+      unsettled_.erase(key);
+      continue;
+    }
+    ClaimEntry& claim = found->second;
+    send_claim(claim, now, effects);
+    const bool settled = claim.quota.settled() && claim.workload.settled();
+    if (!settled) next = std::min({next, claim.quota.due(), claim.workload.due()});
+    if (settled) unsettled_.erase(key);
+    maybe_forget(key);
+  }
+  effects.wake_at(std::max(next, now.mono_ms));
+}
+
+void PoolMachine::send_claim(ClaimEntry& claim, Instant now, Effects& effects) {
+  if (claim.asked) {
+    v1::ClaimAnswer answer = answer_of(claim);
+    if (says_anything_new(answer, &claim.told_quota)) claim.quota.touch();
+    if (claim.quota.must_send(now.mono_ms)) {
+      claim.quota.stamp(answer.mutable_header(), now.mono_ms);
+      *effects.send("quota/" + claim.request.quota()).mutable_quota()->mutable_claim_answer() =
+          std::move(answer);
+    }
+  }
+  v1::ClaimPlacement placement = placement_of(claim);
+  const bool spoken = claim.workload.has_record() || claim.workload.heard();
+  const bool gone = claim.use.phase() == v1::CLAIM_PHASE_GONE;
+  const bool worth = claim.handed || claim.told_to_go || spoken;
+  if (worth && !gone && says_anything_new(placement, &claim.told_workload)) claim.workload.touch();
+  if (claim.workload.must_send(now.mono_ms)) {
+    claim.workload.stamp(placement.mutable_header(), now.mono_ms);
+    if (gone) placement.mutable_header()->set_wants_echo(false);
+    *effects.send(claim.key.workload).mutable_workload()->mutable_claim_placement() =
+        std::move(placement);
+  }
+}
+
+v1::ClaimAnswer PoolMachine::answer_of(const ClaimEntry& claim) const {
+  v1::ClaimAnswer answer;
+  *answer.mutable_claim() = claim_of(claim.key);
+  answer.set_attempt(claim.attempt);
+  answer.set_state(claim.told_to_go ? v1::ANSWER_STATE_LEAVING : claim.state);
+  answer.set_claim_class(claim.claim_class);
+  answer.set_node_type(claim.node_type);
+  if (claim.state == v1::ANSWER_STATE_UNPLACED) *answer.mutable_wait() = claim.wait;
+  for (const HolderKey& key : claim.victims) {
+    const auto entry = claims_.find(key.first);
+    if (entry == claims_.end()) continue;
+    const v1::PlaceClaim& request = entry->second.request;
+    v1::VictimRef* victim = answer.add_victims();
+    *victim->mutable_claim() = claim_of(key.first);
+    victim->set_attempt(key.second);
+    victim->set_quota(entry->second.asked ? request.quota() : entry->second.use.quota());
+    victim->set_node_type(entry->second.node_type);
+    set(victim->mutable_amount(),
+        total_of(entry->second.asked ? request.need() : entry->second.use.need()));
+    *victim->mutable_for_claim() = claim_of(claim.key);
+  }
+  return answer;
+}
+
+v1::ClaimPlacement PoolMachine::placement_of(const ClaimEntry& claim) const {
+  v1::ClaimPlacement placement;
+  *placement.mutable_claim() = claim_of(claim.key);
+  placement.set_attempt(claim.attempt);
+  placement.set_claim_class(claim.claim_class);
+  if (claim.told_to_go) *placement.mutable_preempt() = claim.preempt;
+  if (!claim.handed) return placement;
+  placement.set_node_type(claim.node_type);
+  for (const scheduling::Place& place : claim.places) {
+    if (place.node == scheduling::kNone) continue;
+    v1::PodPlace* out = placement.add_places();
+    out->set_pod(place.pod);
+    out->set_node(node_names_.at(place.node));
+    for (const scheduling::GpuPart& part : place.gpus) {
+      v1::GpuShare* share = out->add_gpus();
+      share->set_gpu(part.gpu);
+      share->set_gpu_milli(part.gpu_milli);
+    }
+    set(out->mutable_amount(), place.amount);
+  }
+  return placement;
+}
+
+v1::PoolCapacity PoolMachine::capacity() const {
+  Amounts live, lost;
+  std::map<std::string, v1::NodeTypeFacts> types;
+  for (const auto& [name, node] : nodes_) {
+    if (!node.member || !node.heard) continue;
+    const Amount total = amount_of(node.facts.total());
+    if (node.lost) {
+      lost[node.facts.node_type()] += total;
+    } else if (!node.cordoned && !node.drain) {
+      live[node.facts.node_type()] += total;
+    }
+    v1::NodeTypeFacts& facts = types[node.facts.node_type()];
+    facts.set_node_type(node.facts.node_type());
+    facts.set_nodes(facts.nodes() + 1);
+    set(facts.mutable_largest(), max(amount_of(facts.largest()), total));
+  }
+  v1::PoolCapacity capacity;
+  set(capacity.mutable_live(), live);
+  set(capacity.mutable_lost(), lost);
+  for (auto& [type, facts] : types) *capacity.add_node_types() = facts;
+  capacity.set_known(known_);
+  return capacity;
+}
+
+v1::PoolView PoolMachine::view() const {
+  v1::PoolView view;
+  for (const auto& [name, node] : nodes_) {
+    if (!node.member) continue;
+    v1::PoolView::Node* out = view.add_nodes();
+    out->set_node(name);
+    out->set_node_type(node.facts.node_type());
+    out->set_state(!node.heard     ? "Unknown"
+                   : node.lost     ? "Lost"
+                   : node.suspect  ? "Suspect"
+                   : node.drain    ? "Draining"
+                   : node.cordoned ? "Cordoned"
+                                   : "Ready");
+    *out->mutable_total() = node.facts.total();
+    if (node.id == scheduling::kNone) continue;
+    Amount in_quota, idle;
+    for (const scheduling::HolderId id : fleet_.holders_on(node.id)) {
+      const HolderKey& key = holder_keys_.at(id);
+      const Holder& holder = holders_.at(key);
+      for (const auto& [pod, held] : holder.pods) {
+        if (held.place.node != node.id) continue;
+        const bool is_idle = holder.facts.holder_class == scheduling::HolderClass::Idle;
+        (is_idle ? idle : in_quota) += held.place.amount;
+        v1::SlotPod* slot = out->add_pods();
+        *slot->mutable_claim() = claim_of(key.first);
+        slot->set_attempt(key.second);
+        slot->set_pod(pod);
+        for (const scheduling::GpuPart& part : held.place.gpus) {
+          v1::GpuShare* share = slot->add_gpus();
+          share->set_gpu(part.gpu);
+          share->set_gpu_milli(part.gpu_milli);
+        }
+        set(slot->mutable_amount(), held.place.amount);
+        slot->set_claim_class(is_idle ? v1::CLAIM_CLASS_IDLE : v1::CLAIM_CLASS_IN_QUOTA);
+        slot->set_priority(holder.facts.priority);
+        slot->set_started_wall_ms(holder.facts.started_ms);
+      }
+    }
+    set(out->mutable_in_quota(), in_quota);
+    set(out->mutable_idle(), idle);
+  }
+  for (const WaitKey& key : waiting_) {
+    const ClaimEntry& claim = claims_.at(key.key);
+    if (claim.state != v1::ANSWER_STATE_UNPLACED) continue;
+    v1::PoolView::Waiting* out = view.add_waiting();
+    *out->mutable_claim() = claim_of(key.key);
+    *out->mutable_wait() = claim.wait;
+  }
+  return view;
+}
+
+}  // namespace ebb::actors

@@ -1,0 +1,326 @@
+// The queue of a quota: who is charged, who is planned with victims, who goes to idle resources,
+// who waits and why.
+#include <algorithm>
+
+#include "actors/quota/quota_machine.hpp"
+#include "base/assert.hpp"
+
+namespace ebb::actors {
+
+void QuotaMachine::admit(Instant now, Effects& effects) {
+  if (next_aging_mono_ms_ <= now.mono_ms) {
+    next_aging_mono_ms_ = now.mono_ms + 30'000;
+    age_queue(now.wall_ms);
+  }
+  scheduling::QueueWalk walk(policy_);
+  // Charging takes claims out of the queue, so the walk goes by key.
+  for (auto it = queue_.begin(); it != queue_.end();) {
+    ClaimState& claim = claims_.at(it->key);
+    ++it;
+    admit_one(claim, walk, now, effects);
+  }
+}
+
+void QuotaMachine::admit_one(ClaimState& claim, scheduling::QueueWalk& walk, Instant now,
+                             Effects& effects) {
+  if (claim.stage == Stage::Planned) return;  // charge_planned looks after it
+  const bool holds_idle = claim.holds();
+  const bool wants_quota = claim.need.idle() != v1::IDLE_MODE_ONLY;
+  if (!wants_quota) {
+    if (!claim.idle_asked && claim.waiting()) {
+      claim.idle_asked = true;
+      changed(claim);
+    }
+    if (claim.answer.state() == v1::ANSWER_STATE_UNPLACED) set_wait(claim, claim.answer.wait());
+    return;
+  }
+  const std::vector<std::string> types = types_for(claim);
+  std::string covering;
+  for (const std::string& type : types) {
+    if (claim.amount.fits(available(type))) {
+      covering = type;
+      break;
+    }
+  }
+  // One that runs on idle resources becomes guaranteed where it lies, so only that type's ledger
+  // counts.
+  if (holds_idle && covering != claim.held_type) {
+    covering = claim.amount.fits(available(claim.held_type)) ? claim.held_type : "";
+  }
+  const bool open = walk.may_try() && !closing_;
+  if (!open) {
+    if (claim.stage == Stage::Planning) {
+      drop_plan(claim);
+      claim.stage = Stage::Queued;
+      changed(claim);
+    }
+    v1::WaitReason wait;
+    wait.set_code(v1::WAIT_CODE_ORDER);
+    wait.set_sentence("quota " + spec_.name() + " starts others first (" +
+                      scheduling::name_of(policy_) + ")");
+    set_wait(claim, covering.empty() ? quota_reason(claim) : wait);
+  } else if (!covering.empty()) {
+    const bool no_place = claim.stage == Stage::Planning;
+    if (!no_place) {
+      charge(claim, covering, effects);
+      return;
+    }
+    if (claim.answer.state() == v1::ANSWER_STATE_UNPLACED) set_wait(claim, claim.answer.wait());
+    if (claim.takes_victims && claim.must_free.any_positive()) {
+      // It was planned against a shortage that is gone: ask again without one.
+      claim.must_free = {};
+      claim.answer.Clear();
+      changed(claim);
+    }
+    walk.blocked(claim.need.priority(), could_ever_hold(claim), now.wall_ms - claim.since_wall_ms);
+  } else {
+    const bool planning = !holds_idle && ask_for_plan(claim, types);
+    if (!planning && claim.stage == Stage::Planning) {
+      drop_plan(claim);
+      claim.stage = Stage::Queued;
+      changed(claim);
+    }
+    if (planning && claim.answer.state() == v1::ANSWER_STATE_UNPLACED &&
+        claim.answer.wait().code() == v1::WAIT_CODE_NODE) {
+      set_wait(claim, claim.answer.wait());
+    } else {
+      set_wait(claim, quota_reason(claim));
+    }
+    if (!holds_idle) {
+      walk.blocked(claim.need.priority(), could_ever_hold(claim),
+                   now.wall_ms - claim.since_wall_ms);
+    }
+  }
+  const bool idle = claim.need.idle() == v1::IDLE_MODE_ACCEPTED && claim.waiting() &&
+                    claim.stage == Stage::Queued;
+  if (idle && !claim.idle_asked) {
+    claim.idle_asked = true;
+    changed(claim);
+  }
+}
+
+bool QuotaMachine::ask_for_plan(ClaimState& claim, const std::vector<std::string>& types) {
+  if (!claim.waiting()) return false;
+  const bool below = may_take_below(claim);
+  const bool same_level = may_take_same_level(claim);
+  if (!below && !same_level) return false;
+  // Plans are made one after the other: what one takes from the pot, the next may not count again.
+  for (const ClaimKey& key : queue_planning_) {
+    if (key != claim.key) return claim.stage == Stage::Planning;
+  }
+  if (claim.need.idle() == v1::IDLE_MODE_ACCEPTED && claim.stage == Stage::Queued) {
+    // Idle resources first: they cost nobody anything.
+    if (!claim.idle_asked || claim.answer.state() != v1::ANSWER_STATE_UNPLACED) return false;
+    claim.idle_asked = false;
+  }
+  const std::string& type = claim.stage == Stage::Planning ? claim.plan_type : types.front();
+  const Amount lack = positive(claim.amount - positive(below ? pot(type) : available(type)));
+  if (claim.stage == Stage::Planning && claim.takes_victims && lack == claim.must_free) return true;
+  claim.stage = Stage::Planning;
+  claim.plan_type = type;
+  claim.must_free = lack;
+  claim.takes_victims = true;
+  claim.answer.Clear();
+  queue_planning_.insert(claim.key);
+  changed(claim);
+  return true;
+}
+
+void QuotaMachine::charge_planned(Instant, Effects& effects) {
+  for (std::size_t i = 0; i < planned_.size();) {
+    ClaimState& claim = claims_.at(planned_[i]);
+    const std::string type = claim.plan_type;
+    // Its own promise is not in its way; promises older than its own are.
+    Amount older;
+    for (std::size_t j = 0; j < i; ++j) {
+      const ClaimState& other = claims_.at(planned_[j]);
+      if (other.plan_type == type) older += other.amount;
+    }
+    const Amount room = scheduling::free_amount(account(type)) - older -
+                        (claim.takes_victims ? Amount{} : owed_to_children(type));
+    if (closing_ || !claim.amount.fits(room)) {
+      ++i;
+      if (claim.plan_victims.empty() && !claim.takes_victims) {
+        // Reserved slots without cover would keep others away: back to the queue.
+        drop_plan(claim);
+        claim.stage = Stage::Queued;
+        changed(claim);
+        --i;
+      } else {
+        v1::WaitReason wait;
+        wait.set_code(v1::WAIT_CODE_VICTIMS);
+        wait.set_sentence(std::to_string(claim.plan_victims.size()) +
+                          " victims are on their way out, quota " + spec_.name() + " has " +
+                          gpus_text(positive(room).gpu_milli) + " GPUs free, needs " +
+                          gpus_text(claim.amount.gpu_milli));
+        set_wait(claim, wait);
+      }
+      continue;
+    }
+    charge(claim, type, effects);  // takes it out of planned_
+  }
+}
+
+void QuotaMachine::charge(ClaimState& claim, const std::string& type, Effects& effects) {
+  EBB_ASSERT(claim.stage != Stage::Charged);
+  // Its victims may still be on their way: the plan stays listed until the claim binds.
+  queue_planning_.erase(claim.key);
+  planned_.erase(std::remove(planned_.begin(), planned_.end(), claim.key), planned_.end());
+  claim.stage = Stage::Charged;
+  claim.idle_asked = false;
+  claim.charge = {claim.attempt, type, claim.amount};
+  claim.answer.Clear();
+  used_[type] += claim.amount;
+  unqueue(claim);
+  v1::ChargeRecord record;
+  *record.mutable_claim() = claim_of(claim.key);
+  record.set_attempt(claim.attempt);
+  record.set_node_type(type);
+  set(record.mutable_amount(), claim.amount);
+  record.set_priority(claim.need.priority());
+  record.set_product(claim.need.product());
+  effects.save(context_.address + "#" + text_of(claim.key), "ChargeRecord", record);
+  dirty_record_ =
+      dirty_record_ || !children_.empty();  // R4: the returns it rests on, in the same save
+  effects.decide("admit claim=" + text_of(claim.key) + " quota=" + spec_.quota_id() +
+                 " class=in_quota gpus=" + gpus_text(claim.amount.gpu_milli));
+  changed(claim);
+}
+
+void QuotaMachine::uncharge(ClaimState& claim, Effects& effects) {
+  if (claim.stage != Stage::Charged) return;
+  used_[claim.charge.node_type] -= claim.charge.amount;
+  if (claim.counted_leaving) leaving_[claim.charge.node_type] -= claim.charge.amount;
+  claim.counted_leaving = false;
+  claim.charge = {};
+  claim.borrowed = {};
+  claim.stage = Stage::Queued;
+  effects.erase(context_.address + "#" + text_of(claim.key), "ChargeRecord");
+  changed(claim);
+}
+
+void QuotaMachine::drop_plan(ClaimState& claim) {
+  queue_planning_.erase(claim.key);
+  plans_.erase(claim.key);
+  claim.takes_victims = false;
+  claim.must_free = {};
+  claim.plan_victims.clear();
+  if (claim.stage != Stage::Charged) claim.borrowed = {};
+  const auto it = std::find(planned_.begin(), planned_.end(), claim.key);
+  if (it == planned_.end()) return;
+  planned_.erase(it);
+  // Victims that have not been asked yet are spared.
+  std::vector<scheduling::Due*> dues;
+  for (auto& [id, edge] : children_) dues.push_back(&edge.due[claim.plan_type]);
+  scheduling::lift_dues(
+      dues, promised(claim.plan_type) - scheduling::free_amount(account(claim.plan_type)));
+  changed(claim);
+}
+
+void QuotaMachine::requeue(ClaimState& claim, std::int64_t wall_ms) {
+  unqueue(claim);
+  if (claim.stage == Stage::Charged || claim.phase == v1::CLAIM_PHASE_LEAVING) return;
+  if (claim.holds() && claim.need.idle() != v1::IDLE_MODE_ACCEPTED) return;
+  const QueueKey key{
+      -scheduling::order_priority(policy_, claim.need.priority(), wall_ms - claim.since_wall_ms),
+      claim.since_wall_ms, claim.key};
+  queue_.insert(key);
+  queue_keys_.emplace(claim.key, key);
+}
+
+void QuotaMachine::unqueue(const ClaimState& claim) {
+  const auto it = queue_keys_.find(claim.key);
+  if (it == queue_keys_.end()) return;
+  queue_.erase(it->second);
+  queue_keys_.erase(it);
+}
+
+void QuotaMachine::age_queue(std::int64_t wall_ms) {
+  if (policy_ != scheduling::QueuePolicy::Intelligent) return;
+  std::vector<ClaimKey> keys;
+  for (const QueueKey& key : queue_) keys.push_back(key.key);
+  for (const ClaimKey& key : keys) requeue(claims_.at(key), wall_ms);
+}
+
+std::vector<std::string> QuotaMachine::types_for(const ClaimState& claim) const {
+  if (claim.need.node_types_size() > 0) {
+    return {claim.need.node_types().begin(), claim.need.node_types().end()};
+  }
+  std::vector<std::string> types = node_types();
+  if (types.empty()) types.emplace_back();
+  return types;
+}
+
+/// What a new claim of this quota may be charged against.
+scheduling::Amount QuotaMachine::available(std::string_view type) const {
+  const Amount free = scheduling::free_amount(account(type)) - promised(type);
+  // What children are guaranteed and have not been given yet is theirs, unless this quota may take
+  // it back.
+  return spec_.child_preemption() ? free : free - owed_to_children(type);
+}
+
+/// What could be used by a claim of this quota without evicting anyone in-quota: free here, and
+/// unused below.
+scheduling::Amount QuotaMachine::pot(std::string_view type) const {
+  Amount sum = scheduling::free_amount(account(type)) - promised(type) + due_sum(type);
+  for (const auto& [id, edge] : children_) {
+    const auto due = edge.due.find(type);
+    sum += scheduling::spare({.booked = edge.booked()[type],
+                              .used = edge.used[type],
+                              .due = due == edge.due.end() ? scheduling::Due{} : due->second,
+                              .victims_held = {}});
+  }
+  return sum;
+}
+
+bool QuotaMachine::may_take_below(const ClaimState&) const {
+  return spec_.child_preemption() && !children_.empty();
+}
+
+bool QuotaMachine::may_take_same_level(const ClaimState& claim) const {
+  if (!spec_.self_preemption()) return false;
+  const auto& priorities = spec_.preemptor_priorities();
+  return std::find(priorities.begin(), priorities.end(), claim.need.priority()) != priorities.end();
+}
+
+bool QuotaMachine::could_ever_hold(const ClaimState& claim) const {
+  for (const std::string& type : types_for(claim)) {
+    if (claim.amount.fits(max(guarantee_[type], holding_[type]))) return true;
+  }
+  return false;
+}
+
+v1::WaitReason QuotaMachine::quota_reason(const ClaimState& claim) const {
+  v1::WaitReason wait;
+  wait.set_code(v1::WAIT_CODE_QUOTA);
+  const std::string type = types_for(claim).front();
+  const Amount room = positive(available(type));
+  const Amount guarantee = guarantee_[type];
+  if (claim.amount.gpu_milli > room.gpu_milli) {
+    wait.set_sentence("quota " + spec_.name() + " has " + gpus_text(room.gpu_milli) + " of " +
+                      gpus_text(guarantee.gpu_milli) + " GPUs free, the " +
+                      (pods_of(claim.need) > 1 ? "gang" : "pod") + " needs " +
+                      gpus_text(claim.amount.gpu_milli));
+  } else if (claim.amount.cpu_milli > room.cpu_milli) {
+    wait.set_sentence("quota " + spec_.name() + " has " + std::to_string(room.cpu_milli / 1000) +
+                      " of " + std::to_string(guarantee.cpu_milli / 1000) +
+                      " CPU cores free, the claim needs " +
+                      std::to_string((claim.amount.cpu_milli + 999) / 1000));
+  } else {
+    wait.set_sentence("quota " + spec_.name() + " has " + std::to_string(room.memory_bytes >> 30) +
+                      " of " + std::to_string(guarantee.memory_bytes >> 30) +
+                      " GiB memory free, the claim needs " +
+                      std::to_string((claim.amount.memory_bytes + (1ll << 30) - 1) >> 30));
+  }
+  return wait;
+}
+
+void QuotaMachine::set_wait(ClaimState& claim, v1::WaitReason wait) {
+  if (wait.code() != claim.wait_told.code()) {
+    claim.wait_told = wait;
+    changed(claim);
+  }
+  claim.wait = std::move(wait);
+}
+
+}  // namespace ebb::actors

@@ -1,0 +1,142 @@
+#include "actors/shell/machine_actor.hpp"
+
+#include <algorithm>
+#include <caf/event_based_actor.hpp>
+#include <caf/send.hpp>
+#include <limits>
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::cluster::EnvelopePtr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::MachinePtr)
+
+namespace ebb::actors {
+namespace {
+
+using StartAtom = caf::atom_constant<caf::atom("start")>;
+using WakeAtom = caf::atom_constant<caf::atom("wake")>;
+using RestoreAtom = caf::atom_constant<caf::atom("restore")>;
+constexpr std::int64_t kNeverMs = std::numeric_limits<std::int64_t>::max();
+
+class MachineActor : public caf::event_based_actor {
+ public:
+  MachineActor(caf::actor_config& config, CellPtr cell, MachinePtr machine, Outside* outside)
+      : caf::event_based_actor(config),
+        cell_(std::move(cell)),
+        machine_(std::move(machine)),
+        outside_(outside) {}
+
+  caf::behavior make_behavior() override {
+    return {
+        [this](const cluster::EnvelopePtr& envelope) { receive(envelope); },
+        [this](WakeAtom, std::int64_t mono_ms) { wake(mono_ms); },
+        [this](StartAtom) { start(); },
+        [this](RestoreAtom, const MachinePtr& machine) { restore(machine); },
+    };
+  }
+  void on_exit() override {
+    machine_.reset();
+    cell_.reset();
+  }
+  const char* name() const override { return "machine"; }
+
+ private:
+  void start() {
+    run([this](Instant now, Effects& effects) { machine_->start(now, effects); });
+  }
+
+  void receive(const cluster::EnvelopePtr& envelope) {
+    if (ended_) return refuse(*envelope, {"NotFound", cell_->address + " is over", 404});
+    if (!machine_) return kept_.push_back(envelope);
+    const bool well =
+        run([&](Instant now, Effects& effects) { machine_->handle(*envelope, now, effects); });
+    if (!well)
+      refuse(*envelope, {"InternalError", cell_->address + " failed on this message", 500});
+  }
+
+  void wake(std::int64_t mono_ms) {
+    if (mono_ms == timer_at_) timer_at_ = kNeverMs;
+    if (!machine_ || ended_ || wake_at_ == kNeverMs) return;
+    if (wake_at_ > outside_->now().mono_ms) return arm();
+    wake_at_ = kNeverMs;
+    run([this](Instant now, Effects& effects) { machine_->wake(now, effects); });
+  }
+
+  void restore(const MachinePtr& machine) {
+    machine_ = machine;
+    start();
+    std::vector<cluster::EnvelopePtr> kept;
+    kept.swap(kept_);
+    for (const cluster::EnvelopePtr& envelope : kept) receive(envelope);
+  }
+
+  /// One call of the machine. False: it threw; nothing of what it wanted is done.
+  template <class Call>
+  bool run(Call&& call) {
+    Effects effects;
+    std::string why;
+    try {
+      call(outside_->now(), effects);
+    } catch (const std::exception& error) {
+      why = error.what();
+    } catch (...) {
+      why = "something that is no std::exception";
+    }
+    if (!why.empty()) {
+      machine_.reset();
+      wake_at_ = kNeverMs;
+      outside_->failed(cell_, why);
+      return false;
+    }
+    ended_ = effects.ended;
+    const auto wake_at = effects.wake_at_mono_ms;
+    outside_->perform(cell_, std::move(effects));
+    if (wake_at) {
+      wake_at_ = *wake_at;
+      arm();
+    }
+    return true;
+  }
+
+  /// A pending timer that comes too early only looks again, so most changes of the wake-up need no
+  /// new one.
+  void arm() {
+    if (wake_at_ >= timer_at_ || ended_) return;
+    timer_at_ = wake_at_;
+    outside_->wake_later(cell_, timer_at_);
+  }
+
+  void refuse(const v1::Envelope& envelope, const Refusal& refusal) {
+    if (!envelope.correlation_id().empty() && !envelope.has_reply()) {
+      outside_->refuse(envelope, refusal);
+    }
+  }
+
+  CellPtr cell_;
+  MachinePtr machine_;
+  Outside* const outside_;
+  std::vector<cluster::EnvelopePtr> kept_;  // while the machine is built anew
+  std::int64_t wake_at_ = kNeverMs;         // wanted
+  std::int64_t timer_at_ = kNeverMs;        // the earliest that is pending
+  bool ended_ = false;
+};
+
+}  // namespace
+
+void spawn_actor(caf::actor_system& system, const CellPtr& cell, MachinePtr machine,
+                 Outside& outside) {
+  cell->actor = system.spawn<MachineActor>(cell, std::move(machine), &outside);
+}
+void start_actor(const CellPtr& cell) { caf::anon_send(cell->actor, StartAtom::value); }
+void tell_actor(const CellPtr& cell, cluster::EnvelopePtr envelope) {
+  caf::anon_send(cell->actor, std::move(envelope));
+}
+void wake_actor(const CellPtr& cell, std::int64_t mono_ms) {
+  caf::anon_send(cell->actor, WakeAtom::value, mono_ms);
+}
+void restore_actor(const CellPtr& cell, MachinePtr machine) {
+  caf::anon_send(cell->actor, RestoreAtom::value, std::move(machine));
+}
+void end_actor(const CellPtr& cell) {
+  caf::anon_send_exit(cell->actor, caf::exit_reason::user_shutdown);
+}
+
+}  // namespace ebb::actors

@@ -6,33 +6,62 @@
 #include "base/assert.hpp"
 
 namespace ebb::actors {
+namespace {
+constexpr std::int64_t kAgingEveryMs = 30'000;
+}  // namespace
 
 void QuotaMachine::admit(Instant now, Effects& effects) {
   if (next_aging_mono_ms_ <= now.mono_ms) {
-    next_aging_mono_ms_ = now.mono_ms + 30'000;
+    next_aging_mono_ms_ = now.mono_ms + kAgingEveryMs;
     age_queue(now.wall_ms);
+    walk_due_ = true;
   }
+  if (!walk_due_) return;
+  walk_due_ = false;
   scheduling::QueueWalk walk(policy_);
-  // Charging takes claims out of the queue, so the walk goes by key.
-  for (auto it = queue_.begin(); it != queue_.end();) {
-    ClaimState& claim = claims_.at(it->key);
-    ++it;
-    admit_one(claim, walk, now, effects);
+  // The first of each shape, in the order of the whole queue. Charging takes claims out, so the
+  // walk goes by key.
+  std::set<std::pair<QueueKey, std::string>> heads;
+  for (const auto& [shape, members] : queue_) heads.insert({*members.begin(), shape});
+  while (!heads.empty()) {
+    const auto [place, shape] = *heads.begin();
+    heads.erase(heads.begin());
+    ClaimState& claim = claims_.at(place.key);
+    fresh_.erase(claim.key);
+    if (!admit_one(claim, walk, now, effects)) continue;
+    const auto members = queue_.find(shape);
+    if (members == queue_.end()) continue;
+    const auto next = members->second.upper_bound(place);
+    if (next != members->second.end()) heads.insert({*next, shape});
+  }
+  const std::set<ClaimKey> rest = std::move(fresh_);
+  fresh_.clear();
+  for (const ClaimKey& key : rest) {
+    const auto it = claims_.find(key);
+    if (it == claims_.end() || queue_keys_.count(key) == 0) continue;
+    const ClaimState& head = claims_.at(queue_.at(queue_keys_.at(key).first).begin()->key);
+    ask_for_idle(it->second);
+    set_wait(it->second, head.wait);
+  }
+  if (walk.may_try()) return;
+  // Those behind the one that stopped the walk keep no reservation at the pool.
+  const std::set<ClaimKey> planning = planning_;
+  for (const ClaimKey& key : planning) {
+    ClaimState& claim = claims_.at(key);
+    if (claim.wait.code() != v1::WAIT_CODE_ORDER) continue;
+    drop_plan(claim);
+    set_stage(claim, Stage::Queued);
   }
 }
 
-void QuotaMachine::admit_one(ClaimState& claim, scheduling::QueueWalk& walk, Instant now,
+bool QuotaMachine::admit_one(ClaimState& claim, scheduling::QueueWalk& walk, Instant now,
                              Effects& effects) {
-  if (claim.stage == Stage::Planned) return;  // charge_planned looks after it
+  if (claim.stage == Stage::Planned) return true;  // charge_planned looks after it
   const bool holds_idle = claim.holds();
-  const bool wants_quota = claim.need.idle() != v1::IDLE_MODE_ONLY;
-  if (!wants_quota) {
-    if (!claim.idle_asked && claim.waiting()) {
-      claim.idle_asked = true;
-      changed(claim);
-    }
+  if (claim.need.idle() == v1::IDLE_MODE_ONLY) {
+    ask_for_idle(claim);
     if (claim.answer.state() == v1::ANSWER_STATE_UNPLACED) set_wait(claim, claim.answer.wait());
-    return;
+    return true;
   }
   const std::vector<std::string> types = types_for(claim);
   std::string covering;
@@ -47,12 +76,11 @@ void QuotaMachine::admit_one(ClaimState& claim, scheduling::QueueWalk& walk, Ins
   if (holds_idle && covering != claim.held_type) {
     covering = claim.amount.fits(available(claim.held_type)) ? claim.held_type : "";
   }
-  const bool open = walk.may_try() && !closing_;
-  if (!open) {
+  const std::int64_t waited = now.wall_ms - claim.since_wall_ms;
+  if (!walk.may_try() || closing_) {
     if (claim.stage == Stage::Planning) {
       drop_plan(claim);
-      claim.stage = Stage::Queued;
-      changed(claim);
+      set_stage(claim, Stage::Queued);
     }
     v1::WaitReason wait;
     wait.set_code(v1::WAIT_CODE_ORDER);
@@ -60,10 +88,9 @@ void QuotaMachine::admit_one(ClaimState& claim, scheduling::QueueWalk& walk, Ins
                       scheduling::name_of(policy_) + ")");
     set_wait(claim, covering.empty() ? quota_reason(claim) : wait);
   } else if (!covering.empty()) {
-    const bool no_place = claim.stage == Stage::Planning;
-    if (!no_place) {
+    if (claim.stage != Stage::Planning) {
       charge(claim, covering, effects);
-      return;
+      return true;
     }
     if (claim.answer.state() == v1::ANSWER_STATE_UNPLACED) set_wait(claim, claim.answer.wait());
     if (claim.takes_victims && claim.must_free.any_positive()) {
@@ -72,31 +99,39 @@ void QuotaMachine::admit_one(ClaimState& claim, scheduling::QueueWalk& walk, Ins
       claim.answer.Clear();
       changed(claim);
     }
-    walk.blocked(claim.need.priority(), could_ever_hold(claim), now.wall_ms - claim.since_wall_ms);
+    walk.blocked(claim.need.priority(), could_ever_hold(claim), waited);
   } else {
     const bool planning = !holds_idle && ask_for_plan(claim, types);
     if (!planning && claim.stage == Stage::Planning) {
       drop_plan(claim);
-      claim.stage = Stage::Queued;
-      changed(claim);
+      set_stage(claim, Stage::Queued);
     }
-    if (planning && claim.answer.state() == v1::ANSWER_STATE_UNPLACED &&
-        claim.answer.wait().code() == v1::WAIT_CODE_NODE) {
-      set_wait(claim, claim.answer.wait());
-    } else {
-      set_wait(claim, quota_reason(claim));
-    }
-    if (!holds_idle) {
-      walk.blocked(claim.need.priority(), could_ever_hold(claim),
-                   now.wall_ms - claim.since_wall_ms);
-    }
+    const bool no_place = planning && claim.answer.state() == v1::ANSWER_STATE_UNPLACED &&
+                          claim.answer.wait().code() == v1::WAIT_CODE_NODE;
+    set_wait(claim, no_place ? claim.answer.wait() : quota_reason(claim));
+    if (!holds_idle) walk.blocked(claim.need.priority(), could_ever_hold(claim), waited);
   }
-  const bool idle = claim.need.idle() == v1::IDLE_MODE_ACCEPTED && claim.waiting() &&
-                    claim.stage == Stage::Queued;
-  if (idle && !claim.idle_asked) {
-    claim.idle_asked = true;
-    changed(claim);
+  ask_for_idle(claim);
+  return false;
+}
+
+/// Idle resources for one that accepts them and is not covered.
+void QuotaMachine::ask_for_idle(ClaimState& claim) {
+  if (claim.idle_asked || !claim.waiting() || claim.stage != Stage::Queued) return;
+  if (claim.need.idle() != v1::IDLE_MODE_ACCEPTED && claim.need.idle() != v1::IDLE_MODE_ONLY)
+    return;
+  claim.idle_asked = true;
+  changed(claim);
+}
+
+void QuotaMachine::set_stage(ClaimState& claim, Stage stage) {
+  claim.stage = stage;
+  if (stage == Stage::Planning) {
+    planning_.insert(claim.key);
+  } else {
+    planning_.erase(claim.key);
   }
+  changed(claim);
 }
 
 bool QuotaMachine::ask_for_plan(ClaimState& claim, const std::vector<std::string>& types) {
@@ -116,7 +151,7 @@ bool QuotaMachine::ask_for_plan(ClaimState& claim, const std::vector<std::string
   const std::string& type = claim.stage == Stage::Planning ? claim.plan_type : types.front();
   const Amount lack = positive(claim.amount - positive(below ? pot(type) : available(type)));
   if (claim.stage == Stage::Planning && claim.takes_victims && lack == claim.must_free) return true;
-  claim.stage = Stage::Planning;
+  set_stage(claim, Stage::Planning);
   claim.plan_type = type;
   claim.must_free = lack;
   claim.takes_victims = true;
@@ -143,8 +178,7 @@ void QuotaMachine::charge_planned(Instant, Effects& effects) {
       if (claim.plan_victims.empty() && !claim.takes_victims) {
         // Reserved slots without cover would keep others away: back to the queue.
         drop_plan(claim);
-        claim.stage = Stage::Queued;
-        changed(claim);
+        set_stage(claim, Stage::Queued);
         --i;
       } else {
         v1::WaitReason wait;
@@ -166,7 +200,7 @@ void QuotaMachine::charge(ClaimState& claim, const std::string& type, Effects& e
   // Its victims may still be on their way: the plan stays listed until the claim binds.
   queue_planning_.erase(claim.key);
   planned_.erase(std::remove(planned_.begin(), planned_.end(), claim.key), planned_.end());
-  claim.stage = Stage::Charged;
+  set_stage(claim, Stage::Charged);
   claim.idle_asked = false;
   claim.charge = {claim.attempt, type, claim.amount};
   claim.answer.Clear();
@@ -194,7 +228,8 @@ void QuotaMachine::uncharge(ClaimState& claim, Effects& effects) {
   claim.counted_leaving = false;
   claim.charge = {};
   claim.borrowed = {};
-  claim.stage = Stage::Queued;
+  borrowers_.erase(claim.key);
+  set_stage(claim, Stage::Queued);
   effects.erase(context_.address + "#" + text_of(claim.key), "ChargeRecord");
   changed(claim);
 }
@@ -205,7 +240,10 @@ void QuotaMachine::drop_plan(ClaimState& claim) {
   claim.takes_victims = false;
   claim.must_free = {};
   claim.plan_victims.clear();
-  if (claim.stage != Stage::Charged) claim.borrowed = {};
+  if (claim.stage != Stage::Charged) {
+    claim.borrowed = {};
+    borrowers_.erase(claim.key);
+  }
   const auto it = std::find(planned_.begin(), planned_.end(), claim.key);
   if (it == planned_.end()) return;
   planned_.erase(it);
@@ -224,22 +262,35 @@ void QuotaMachine::requeue(ClaimState& claim, std::int64_t wall_ms) {
   const QueueKey key{
       -scheduling::order_priority(policy_, claim.need.priority(), wall_ms - claim.since_wall_ms),
       claim.since_wall_ms, claim.key};
-  queue_.insert(key);
-  queue_keys_.emplace(claim.key, key);
+  v1::Need shape = claim.need;
+  shape.clear_grace_period_ms();
+  shape.clear_run_at_most_ms();
+  const std::string name =
+      shape.SerializeAsString() + (claim.holds() ? "@" + claim.held_type : std::string{});
+  queue_[name].insert(key);
+  queue_keys_.emplace(claim.key, std::pair{name, key});
+  fresh_.insert(claim.key);
 }
 
 void QuotaMachine::unqueue(const ClaimState& claim) {
   const auto it = queue_keys_.find(claim.key);
   if (it == queue_keys_.end()) return;
-  queue_.erase(it->second);
+  const auto members = queue_.find(it->second.first);
+  members->second.erase(it->second.second);
+  if (members->second.empty()) queue_.erase(members);
   queue_keys_.erase(it);
 }
 
 void QuotaMachine::age_queue(std::int64_t wall_ms) {
   if (policy_ != scheduling::QueuePolicy::Intelligent) return;
-  std::vector<ClaimKey> keys;
-  for (const QueueKey& key : queue_) keys.push_back(key.key);
-  for (const ClaimKey& key : keys) requeue(claims_.at(key), wall_ms);
+  std::vector<ClaimKey> risen;
+  for (const auto& [key, place] : queue_keys_) {
+    const ClaimState& claim = claims_.at(key);
+    const int priority =
+        scheduling::order_priority(policy_, claim.need.priority(), wall_ms - claim.since_wall_ms);
+    if (priority != -place.second.negative_priority) risen.push_back(key);
+  }
+  for (const ClaimKey& key : risen) requeue(claims_.at(key), wall_ms);
 }
 
 std::vector<std::string> QuotaMachine::types_for(const ClaimState& claim) const {

@@ -31,8 +31,8 @@ Refusal not_found(const std::string& what, const std::string& id) {
 }
 }  // namespace
 
-void QuotaMachine::command(const v1::QuotaCommand& command, const v1::Envelope& envelope, Instant,
-                           Effects& effects) {
+void QuotaMachine::command(const v1::QuotaCommand& command, const v1::Envelope& envelope,
+                           Instant now, Effects& effects) {
   switch (command.command_case()) {
     case v1::QuotaCommand::kCreateChild:
       create_child(command.create_child(), envelope, effects);
@@ -41,7 +41,7 @@ void QuotaMachine::command(const v1::QuotaCommand& command, const v1::Envelope& 
       scale_children(command.scale_children(), envelope, effects);
       break;
     case v1::QuotaCommand::kUpdate:
-      update(command.update(), envelope, effects);
+      update(command.update(), envelope, now, effects);
       break;
     case v1::QuotaCommand::kDeleteChild:
       delete_child(command.delete_child(), envelope, effects);
@@ -196,7 +196,7 @@ void QuotaMachine::scale_root(const v1::ScaleQuotas& scale, const v1::Envelope& 
   effects.reply(envelope, std::move(reply));
 }
 
-void QuotaMachine::update(const v1::QuotaSpec& spec, const v1::Envelope& envelope,
+void QuotaMachine::update(const v1::QuotaSpec& spec, const v1::Envelope& envelope, Instant now,
                           Effects& effects) {
   const auto policy = scheduling::parse_queue_policy(spec.queue_strategy());
   if (!policy) return effects.refuse(envelope, policy.refusal());
@@ -212,16 +212,14 @@ void QuotaMachine::update(const v1::QuotaSpec& spec, const v1::Envelope& envelop
   spec_ = std::move(next);
   policy_ = *policy;
   // The new order and rules hold for all that waits; what runs is not touched.
-  std::vector<ClaimKey> waiting;
-  for (const QueueKey& key : queue_) waiting.push_back(key.key);
-  for (const ClaimKey& key : waiting) {
-    ClaimState& claim = claims_.at(key);
-    if (claim.stage == Stage::Planning) {
-      drop_plan(claim);
-      claim.stage = Stage::Queued;
-    }
-    changed(claim);
+  const std::set<ClaimKey> planning = planning_;
+  for (const ClaimKey& key : planning) {
+    drop_plan(claims_.at(key));
+    set_stage(claims_.at(key), Stage::Queued);
   }
+  std::vector<ClaimKey> waiting;
+  for (const auto& [key, place] : queue_keys_) waiting.push_back(key);
+  for (const ClaimKey& key : waiting) requeue(claims_.at(key), now.wall_ms);
   next_aging_mono_ms_ = 0;
   dirty_record_ = true;
   effects.decide("update quota=" + spec_.quota_id());
@@ -277,10 +275,13 @@ v1::QuotaView QuotaMachine::view() const {
     view.add_children(id);
   }
   std::map<ClaimKey, std::uint32_t> positions;
-  for (const QueueKey& key : queue_) {
-    const ClaimState& claim = claims_.at(key.key);
-    if (claim.waiting())
-      positions.emplace(key.key, static_cast<std::uint32_t>(positions.size() + 1));
+  std::vector<QueueKey> order;
+  for (const auto& [key, place] : queue_keys_) {
+    if (claims_.at(key).waiting()) order.push_back(place.second);
+  }
+  std::sort(order.begin(), order.end());
+  for (const QueueKey& place : order) {
+    positions.emplace(place.key, static_cast<std::uint32_t>(positions.size() + 1));
   }
   for (const auto& [key, claim] : claims_) {
     if (claim.holds() && claim.stage != Stage::Charged) idle[claim.held_type] += claim.amount;
@@ -296,7 +297,15 @@ v1::QuotaView QuotaMachine::view() const {
     entry->set_phase(claim.phase);
     *entry->mutable_need() = claim.need;
     entry->set_since_wall_ms(claim.since_wall_ms);
-    if (claim.waiting()) *entry->mutable_wait() = claim.wait;
+    if (claim.waiting()) {
+      // Behind others of its shape it waits for what the first of them waits for.
+      const ClaimState* head = &claim;
+      const auto place = queue_keys_.find(key);
+      if (place != queue_keys_.end()) {
+        head = &claims_.at(queue_.at(place->second.first).begin()->key);
+      }
+      *entry->mutable_wait() = head->wait.code() == claim.wait.code() ? head->wait : claim.wait;
+    }
     entry->set_workspace(claim.workspace);
     entry->set_user(claim.user);
   }

@@ -82,6 +82,7 @@ void QuotaMachine::handle(const v1::Envelope& envelope, Instant now, Effects& ef
       effects.alarm("quota got an empty message from=" + envelope.from());
       return;
   }
+  walk_due_ = true;
   if (!ended_) settle(now, effects);
 }
 
@@ -185,7 +186,7 @@ void QuotaMachine::on(const v1::ClaimDemand& demand, const std::string& from, In
     // behind this).
     drop_plan(claim);
     uncharge(claim, effects);
-    claim.stage = Stage::Queued;
+    set_stage(claim, Stage::Queued);
     claim.idle_asked = false;
     claim.preempted = false;
     claim.preempt.Clear();
@@ -234,7 +235,7 @@ void QuotaMachine::on(const v1::ClaimAnswer& answer, Instant now, Effects& effec
         // Nothing was handed out, so the charge may end; the pool goes on looking without it.
         const std::string type = claim.charge.node_type;
         uncharge(claim, effects);
-        claim.stage = Stage::Planning;
+        set_stage(claim, Stage::Planning);
         claim.plan_type = type;
         claim.must_free = {};
         claim.takes_victims = may_take_below(claim) || may_take_same_level(claim);
@@ -242,7 +243,7 @@ void QuotaMachine::on(const v1::ClaimAnswer& answer, Instant now, Effects& effec
       } else if (claim.stage == Stage::Planned) {
         const std::string type = claim.plan_type;
         drop_plan(claim);
-        claim.stage = Stage::Planning;
+        set_stage(claim, Stage::Planning);
         claim.plan_type = type;
       }
       break;
@@ -255,7 +256,7 @@ void QuotaMachine::on(const v1::ClaimAnswer& answer, Instant now, Effects& effec
       // It was handed idle slots before the pool heard of the plan.
       if (claim.stage == Stage::Planning || claim.stage == Stage::Planned) {
         drop_plan(claim);
-        claim.stage = Stage::Queued;
+        set_stage(claim, Stage::Queued);
       }
       break;
     default:
@@ -269,7 +270,7 @@ void QuotaMachine::take_plan(ClaimState& claim, const v1::ClaimAnswer& answer, E
   drop_plan(claim);
   const Amount available_before = positive(available(type));
   claim.takes_victims = took;
-  claim.stage = Stage::Planned;
+  set_stage(claim, Stage::Planned);
   claim.plan_type = type;
   claim.plan_victims.assign(answer.victims().begin(), answer.victims().end());
   const Amount lack = positive(promised(type) + claim.amount -
@@ -283,7 +284,7 @@ void QuotaMachine::take_plan(ClaimState& claim, const v1::ClaimAnswer& answer, E
       // The books moved while the pool was planning: what it frees would not cover the claim. Ask
       // anew.
       drop_plan(claim);
-      claim.stage = Stage::Queued;
+      set_stage(claim, Stage::Queued);
       claim.answer.Clear();
       return;
     }
@@ -307,7 +308,10 @@ void QuotaMachine::take_plan(ClaimState& claim, const v1::ClaimAnswer& answer, E
         victim.quota() == spec_.quota_id() || !branch_of(victim.quota()).empty();
     if (!below_or_own) from_siblings += amount_of(victim.amount());
   }
-  if (from_siblings.any_positive()) claim.borrowed[type] = min(own_lack, from_siblings);
+  if (from_siblings.any_positive()) {
+    claim.borrowed[type] = min(own_lack, from_siblings);
+    borrowers_.insert(claim.key);
+  }
   if (!claim.plan_victims.empty()) {
     effects.decide("plan claim=" + text_of(claim.key) + " quota=" + spec_.quota_id() +
                    " victims=" + std::to_string(claim.plan_victims.size()));

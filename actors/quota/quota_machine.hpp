@@ -133,7 +133,10 @@ class QuotaMachine final : public Machine {
 
   // quota_admission.cpp
   void admit(Instant now, Effects& effects);
-  void admit_one(ClaimState& claim, scheduling::QueueWalk& walk, Instant now, Effects& effects);
+  /// False: blocked, and with it every claim of its shape.
+  bool admit_one(ClaimState& claim, scheduling::QueueWalk& walk, Instant now, Effects& effects);
+  void ask_for_idle(ClaimState& claim);
+  void set_stage(ClaimState& claim, Stage stage);
   bool ask_for_plan(ClaimState& claim, const std::vector<std::string>& types);
   void charge_planned(Instant now, Effects& effects);
   void charge(ClaimState& claim, const std::string& type, Effects& effects);
@@ -175,7 +178,8 @@ class QuotaMachine final : public Machine {
   void create_child(v1::QuotaSpec spec, const v1::Envelope& envelope, Effects& effects);
   void scale_children(const v1::ScaleQuotas& scale, const v1::Envelope& envelope, Effects& effects);
   void scale_root(const v1::ScaleQuotas& scale, const v1::Envelope& envelope, Effects& effects);
-  void update(const v1::QuotaSpec& spec, const v1::Envelope& envelope, Effects& effects);
+  void update(const v1::QuotaSpec& spec, const v1::Envelope& envelope, Instant now,
+              Effects& effects);
   void delete_child(const std::string& id, const v1::Envelope& envelope, Effects& effects);
   void close(const v1::Envelope& envelope, Effects& effects);
   v1::QuotaView view() const;
@@ -202,10 +206,17 @@ class QuotaMachine final : public Machine {
   std::map<std::string, std::string>
       branches_;  // quota id below -> child id, learned from victims and claims
   std::map<ClaimKey, ClaimState> claims_;
-  std::set<QueueKey> queue_;  // claims that are not charged and want to be
+  /// Claims that are not charged and want to be, by shape: where the first of a shape is blocked,
+  /// the others of it are too, so a walk looks at one of each.
+  std::map<std::string, std::set<QueueKey>> queue_;
   std::set<ClaimKey>
       queue_planning_;  // asked the pool for a plan with victims and not answered yet: one at most
-  std::map<ClaimKey, QueueKey> queue_keys_;
+  std::map<ClaimKey, std::pair<std::string, QueueKey>> queue_keys_;  // shape, place
+  std::set<ClaimKey>
+      fresh_;  // touched since the last walk: looked at even behind others of their shape
+  std::set<ClaimKey> planning_;    // stage Planning
+  std::set<ClaimKey> borrowers_;   // with something borrowed at the same level
+  bool walk_due_ = true;           // something changed that a walk of the queue may act on
   std::vector<ClaimKey> planned_;  // stage Planned, oldest first
   std::set<ClaimKey>
       plans_;  // with victims asked or to be asked: from Planned until it binds or is dropped

@@ -235,7 +235,8 @@ v1::ChildClaims QuotaMachine::child_claims() const {
   Amounts below;
   for (const auto& [id, edge] : children_) below += edge.guarantee;
   set(claims.mutable_guaranteed_below(), below);
-  for (const auto& [key, claim] : claims_) {
+  for (const ClaimKey& key : borrowers_) {
+    const ClaimState& claim = claims_.at(key);
     for (const auto& [type, amount] : claim.borrowed) {
       v1::Demand* demand = claims.add_demand();
       *demand->mutable_claim() = claim_of(key);

@@ -40,41 +40,69 @@ void PoolMachine::wait_for_place(ClaimEntry& claim) {
   claim.state = v1::ANSWER_STATE_UNSPECIFIED;
   const WaitKey key{claim.request.claim_class() == v1::CLAIM_CLASS_IN_QUOTA ? 0 : 1,
                     -claim.request.need().priority(), claim.request.since_wall_ms(), claim.key};
-  waiting_.insert(key);
-  waiting_keys_.emplace(claim.key, key);
+  const std::string name = shape_of(claim.request);
+  Shape& shape = waiting_[name];
+  shape.members.insert(key);
+  shape.fresh.push_back(claim.key);
+  waiting_keys_.emplace(claim.key, std::pair{name, key});
 }
 
 void PoolMachine::stop_waiting(const ClaimKey& key) {
   const auto it = waiting_keys_.find(key);
   if (it == waiting_keys_.end()) return;
-  waiting_.erase(it->second);
+  const auto shape = waiting_.find(it->second.first);
+  shape->second.members.erase(it->second.second);
+  if (shape->second.members.empty()) waiting_.erase(shape);
   waiting_keys_.erase(it);
 }
 
 void PoolMachine::place_waiting(Instant now, Effects& effects) {
-  std::set<std::string> failed;  // shapes that found nothing in this pass
-  for (auto it = waiting_.begin(); it != waiting_.end();) {
-    ClaimEntry& claim = claims_.at(it->key);
-    ++it;
-    if (claim.failed_at_gain == gain_) continue;
-    // In-quota claims that could not be placed are the quota's turn; the pool looks again only
-    // while it plans.
-    const std::string shape = shape_of(claim.request);
-    if (failed.count(shape) != 0) {
-      claim.failed_at_gain = gain_;
-      if (claim.state == v1::ANSWER_STATE_UNSPECIFIED) {
-        claim.state = v1::ANSWER_STATE_UNPLACED;
-        changed(claim);
-      }
+  std::set<std::pair<WaitKey, std::string>> heads;
+  for (auto& [name, shape] : waiting_) {
+    if (shape.failed_at_gain != gain_) heads.insert({*shape.members.begin(), name});
+  }
+  std::vector<std::string> unplaced;
+  for (auto& [name, shape] : waiting_) {
+    if (shape.failed_at_gain == gain_ && !shape.fresh.empty()) unplaced.push_back(name);
+  }
+  while (!heads.empty()) {
+    const auto [place, name] = *heads.begin();
+    heads.erase(heads.begin());
+    ClaimEntry& claim = claims_.at(place.key);
+    if (try_place(claim, now, effects)) {
+      const auto shape = waiting_.find(name);
+      if (shape != waiting_.end()) heads.insert({*shape->second.members.begin(), name});
       continue;
     }
-    if (try_place(claim, now, effects)) continue;
-    claim.failed_at_gain = gain_;
-    failed.insert(shape);
+    Shape& shape = waiting_.at(name);
+    shape.failed_at_gain = gain_;
+    shape.wait = claim.wait;
+    changed(claim);
+    unplaced.push_back(name);
+  }
+  for (const std::string& name : unplaced) {
+    const auto shape = waiting_.find(name);
+    if (shape != waiting_.end()) tell_unplaced(shape->second);
+  }
+}
+
+/// Answers all of a shape that found nothing. In-quota claims that asked for a place are then their
+/// quota's turn: it takes the charge back and asks for a plan; the pool must not hand out what is
+/// no longer charged.
+void PoolMachine::tell_unplaced(Shape& shape) {
+  std::vector<ClaimKey> fresh = std::move(shape.fresh);
+  shape.fresh.clear();
+  const v1::WaitReason wait = shape.wait;
+  for (const ClaimKey& key : fresh) {
+    const auto it = claims_.find(key);
+    if (it == claims_.end() || waiting_keys_.count(key) == 0) continue;
+    ClaimEntry& claim = it->second;
+    claim.state = v1::ANSWER_STATE_UNPLACED;
+    claim.wait = wait;
     changed(claim);
     const bool once = claim.request.want() == v1::PLACE_WANT_PLACE &&
                       claim.request.claim_class() == v1::CLAIM_CLASS_IN_QUOTA;
-    if (once) stop_waiting(claim.key);
+    if (once) stop_waiting(key);
   }
 }
 
@@ -309,7 +337,6 @@ void PoolMachine::hand_out(Instant now, Effects& effects) {
       ++it;
       drop_reservation(claim);
       wait_for_place(claim);
-      claim.failed_at_gain = 0;
       if (try_place(claim, now, effects)) it = reserved_.upper_bound(claim.key);
       changed(claim);
       continue;

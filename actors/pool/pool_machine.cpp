@@ -126,7 +126,6 @@ void PoolMachine::on(const v1::PlaceClaim& place, Instant now, Effects& effects)
       claim.request.rules_size() == place.rules_size();
   claim.asked = true;
   claim.request = place;
-  claim.failed_at_gain = 0;
   switch (place.want()) {
     case v1::PLACE_WANT_PLACE:
       claim.claim_class = place.claim_class();

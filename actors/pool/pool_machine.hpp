@@ -68,7 +68,6 @@ class PoolMachine final : public Machine {
     v1::WaitReason wait;
     bool told_to_go = false;
     v1::Preempt preempt;
-    std::uint64_t failed_at_gain = 0;  // nothing has become freer since it failed
     std::string told_quota, told_workload;
     bool in_use() const {
       return use.attempt() == attempt &&
@@ -101,6 +100,15 @@ class PoolMachine final : public Machine {
     friend auto operator<=>(const WaitKey&, const WaitKey&) = default;
   };
 
+  /// Waiting claims that a search cannot tell apart: where the first finds nothing, the others need
+  /// not look.
+  struct Shape {
+    std::set<WaitKey> members;
+    std::vector<ClaimKey> fresh;       // not answered yet
+    std::uint64_t failed_at_gain = 0;  // nothing has become freer since it failed
+    v1::WaitReason wait;
+  };
+
   // pool_machine.cpp
   void on(const v1::PlaceClaim& place, Instant now, Effects& effects);
   void on(const v1::QuotaFacts& facts, Instant now);
@@ -114,6 +122,7 @@ class PoolMachine final : public Machine {
 
   // pool_claims.cpp
   void place_waiting(Instant now, Effects& effects);
+  void tell_unplaced(Shape& shape);
   bool try_place(ClaimEntry& claim, Instant now, Effects& effects);
   scheduling::PlaceRequest request_of(const ClaimEntry& claim, Instant now) const;
   scheduling::TakeRule rule_of(const v1::VictimRule& rule) const;
@@ -162,8 +171,8 @@ class PoolMachine final : public Machine {
   std::map<ClaimKey, ClaimEntry> claims_;
   std::map<HolderKey, Holder> holders_;
   std::map<scheduling::HolderId, HolderKey> holder_keys_;
-  std::set<WaitKey> waiting_;
-  std::map<ClaimKey, WaitKey> waiting_keys_;
+  std::map<std::string, Shape> waiting_;
+  std::map<ClaimKey, std::pair<std::string, WaitKey>> waiting_keys_;  // shape, place
   std::set<ClaimKey> reserved_;   // with a reservation that has not been handed out
   std::set<ClaimKey> unsettled_;  // whose records changed or are not echoed yet
   std::set<std::string> nodes_unsettled_;

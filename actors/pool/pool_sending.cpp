@@ -193,12 +193,14 @@ v1::PoolView PoolMachine::view() const {
     set(out->mutable_in_quota(), in_quota);
     set(out->mutable_idle(), idle);
   }
-  for (const WaitKey& key : waiting_) {
-    const ClaimEntry& claim = claims_.at(key.key);
-    if (claim.state != v1::ANSWER_STATE_UNPLACED) continue;
-    v1::PoolView::Waiting* out = view.add_waiting();
-    *out->mutable_claim() = claim_of(key.key);
-    *out->mutable_wait() = claim.wait;
+  for (const auto& [name, shape] : waiting_) {
+    for (const WaitKey& key : shape.members) {
+      const ClaimEntry& claim = claims_.at(key.key);
+      if (claim.state != v1::ANSWER_STATE_UNPLACED) continue;
+      v1::PoolView::Waiting* out = view.add_waiting();
+      *out->mutable_claim() = claim_of(key.key);
+      *out->mutable_wait() = shape.wait;
+    }
   }
   return view;
 }

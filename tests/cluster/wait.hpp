@@ -3,6 +3,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 namespace ebb::tests {
 
@@ -35,5 +36,17 @@ class Awaited {
   std::condition_variable changed_;
   T value_{};
 };
+
+/// For a condition that nobody announces: looked at again and again, true as soon as it holds,
+/// false if it does not within `seconds`.
+template <class Condition>
+bool eventually(Condition&& condition, int seconds = 20) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
 
 }  // namespace ebb::tests

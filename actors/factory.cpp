@@ -1,15 +1,13 @@
 // Which machine lives at which kind of address.
 #include "actors/machine.hpp"
-#if __has_include("actors/quota/quota_machine.hpp")
-#include "actors/quota/quota_machine.hpp"
-#endif
+#include "actors/node/node_machine.hpp"
 
 namespace ebb::actors {
 
 std::unique_ptr<Machine> make_machine(const Context& context,
                                       const std::vector<v1::Record>& records) {
-  (void)context;
-  (void)records;
+  const std::string_view kind = kind_of_address(context.address);
+  if (kind == "node") return std::make_unique<NodeMachine>(context, records);
   return nullptr;
 }
 

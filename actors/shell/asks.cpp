@@ -44,6 +44,7 @@ bool only_reads(const v1::Envelope& envelope) {
     case v1::Envelope::kWorkspace:
       return envelope.workspace().command().has_describe();
     case v1::Envelope::kNode:
+    case v1::Envelope::kLauncher:
     case v1::Envelope::kReply:
     case v1::Envelope::PAYLOAD_NOT_SET:
       return false;

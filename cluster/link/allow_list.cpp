@@ -67,6 +67,7 @@ bool is_said_by_nodes(const v1::Envelope& envelope) {
       return true;
     case v1::Envelope::kQuota:
     case v1::Envelope::kNode:
+    case v1::Envelope::kLauncher:
     case v1::Envelope::kWorkspace:
     case v1::Envelope::PAYLOAD_NOT_SET:
       return false;

@@ -1,0 +1,230 @@
+// ebb-shim: stands between the agent and one pod. It starts the pod's process, keeps its log and
+// its exit code, and ends when no process of the pod is left, whatever becomes of the agent.
+//
+// It is the subreaper of all that the pod starts: a daemon that left session and process group
+// becomes its child when its parent ends. So "no child is left" is the proof that the group is
+// empty (RELIABILITY.md, rule R8).
+//
+// Control socket DIRECTORY/control, one line a message. From the agent: "signal N", "leave N" (a
+// signal, and what outlives the main process keeps its time), "kill". To the agent, at its connect
+// and on change: "started PID TICKS", "ended CODE", "empty CODE", "failed CODE TEXT". The last of
+// it is kept in DIRECTORY/exit, durably, before it is said.
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/shim/pod_log.hpp"
+#include "agent/shim/pod_process.hpp"
+#include "agent/shim/processes.hpp"
+
+namespace ebb::agent {
+namespace {
+
+constexpr int kKillEveryMs = 20;
+constexpr int kListenersMax = 8;
+
+class Shim {
+ public:
+  explicit Shim(ShimSpec spec)
+      : spec_(std::move(spec)), log_(spec_.log_path, ::atoll(spec_.log_bytes_max.c_str())) {}
+
+  int run() {
+    pod_ = start_pod(spec_);
+    if (!pod_.error.empty()) {
+      conclude("failed " + std::to_string(pod_.exit_code) + " " + pod_.error);
+      return 0;
+    }
+    say("started " + std::to_string(pod_.pid) + " " + std::to_string(pod_.start));
+    while (!reap()) wait();
+    while (log_.pump(pod_.log_pipe)) {
+      pollfd more{pod_.log_pipe, POLLIN, 0};
+      if (::poll(&more, 1, 0) <= 0) break;
+    }
+    conclude("empty " + std::to_string(exit_code_));
+    return 0;
+  }
+
+  bool watch_signals() {
+    sigset_t set;
+    ::sigemptyset(&set);
+    ::sigaddset(&set, SIGCHLD);
+    ::sigprocmask(SIG_SETMASK, &set, nullptr);
+    signals_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    return signals_ >= 0;
+  }
+
+ private:
+  /// True: no child is left.
+  bool reap() {
+    int status = 0;
+    for (;;) {
+      const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+      if (pid < 0) return errno == ECHILD;
+      if (pid == 0) return false;
+      if (pid != pod_.pid) continue;
+      exit_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      main_ended_ = true;
+      if (!leaving_) killing_ = true;
+      // Alone to the end: one durable line says both.
+      siginfo_t info{};
+      if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) {
+        keep("ended " + std::to_string(exit_code_));
+        say(kept_);
+      }
+      if (killing_) kill_all();
+    }
+  }
+
+  void wait() {
+    pollfd fds[3 + kListenersMax] = {
+        {signals_, POLLIN, 0}, {kControlFd, POLLIN, 0}, {-1, POLLIN, 0}};
+    fds[2].fd = log_open_ ? pod_.log_pipe : -1;
+    nfds_t count = 3;
+    for (const Listener& listener : listeners_) fds[count++] = {listener.fd, POLLIN, 0};
+    const nfds_t listeners = count - 3;
+    if (::poll(fds, count, killing_ ? kKillEveryMs : -1) < 0) return;
+    signalfd_siginfo info;
+    while (::read(signals_, &info, sizeof info) > 0) {
+    }
+    if (fds[2].revents != 0) log_open_ = log_.pump(pod_.log_pipe);
+    for (nfds_t i = listeners; i-- > 0;) {
+      if (fds[3 + i].revents != 0 && !hear(&listeners_[i])) {
+        ::close(listeners_[i].fd);
+        listeners_.erase(listeners_.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    }
+    if (fds[1].revents != 0) accept_one();
+    if (killing_) kill_all();
+  }
+
+  void accept_one() {
+    const int fd = ::accept4(kControlFd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) return;
+    if (listeners_.size() >= kListenersMax) {
+      ::close(fd);
+      return;
+    }
+    listeners_.push_back({fd, {}});
+    send(fd, started_);
+    if (!kept_.empty()) send(fd, kept_);
+  }
+
+  struct Listener {
+    int fd;
+    std::string heard;
+  };
+  /// False: the other end is gone.
+  bool hear(Listener* listener) {
+    char buffer[256];
+    const ssize_t n = ::read(listener->fd, buffer, sizeof buffer);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return false;
+    if (n > 0) listener->heard.append(buffer, static_cast<std::size_t>(n));
+    for (;;) {
+      const std::size_t end = listener->heard.find('\n');
+      if (end == std::string::npos) return listener->heard.size() < sizeof buffer;
+      obey(listener->heard.substr(0, end));
+      listener->heard.erase(0, end + 1);
+    }
+  }
+
+  void obey(const std::string& line) {
+    if (line == "kill") {
+      killing_ = true;
+    } else if (line.rfind("signal ", 0) == 0) {
+      signal_group(::atoi(line.c_str() + 7));
+    } else if (line.rfind("leave ", 0) == 0 && !leaving_) {
+      leaving_ = true;
+      signal_group(::atoi(line.c_str() + 6));
+    }
+  }
+
+  void signal_group(int signo) {
+    if (main_ended_) {
+      // The number of an ended group could be another's by now; whoever is left is found as a
+      // child.
+      for (const pid_t child : children_of(::getpid())) ::kill(child, signo);
+    } else {
+      ::kill(-pod_.pid, signo);
+    }
+  }
+
+  void kill_all() {
+    if (!spec_.cgroup.empty()) kill_cgroup(spec_.cgroup);
+    kill_below(::getpid());
+  }
+
+  void keep(const std::string& line) {
+    kept_ = line;
+    write_file_durably(spec_.directory + "/exit", line + "\n");
+  }
+  void conclude(const std::string& line) {
+    if (!spec_.cgroup.empty()) ::rmdir(spec_.cgroup.c_str());
+    keep(line);
+    // Whoever is connecting right now reads the file.
+    accept_one();
+    say(line);
+  }
+  void say(const std::string& line) {
+    if (line.rfind("started", 0) == 0) started_ = line;
+    for (const Listener& listener : listeners_) send(listener.fd, line);
+  }
+  static void send(int fd, const std::string& line) {
+    if (line.empty()) return;
+    const std::string text = line + "\n";
+    ::send(fd, text.data(), text.size(), MSG_NOSIGNAL);
+  }
+
+  const ShimSpec spec_;
+  PodLog log_;
+  PodProcess pod_;
+  int signals_ = -1;
+  std::vector<Listener> listeners_;
+  std::string started_, kept_;
+  int exit_code_ = 0;
+  bool main_ended_ = false, leaving_ = false, killing_ = false, log_open_ = true;
+};
+
+std::string read_all(int fd) {
+  std::string out;
+  char buffer[1 << 16];
+  ::lseek(fd, 0, SEEK_SET);
+  for (;;) {
+    const ssize_t n = ::read(fd, buffer, sizeof buffer);
+    if (n <= 0) return out;
+    out.append(buffer, static_cast<std::size_t>(n));
+  }
+}
+
+int run_shim() {
+  // The agent waits for this process only; the one that goes on belongs to nobody and has its own
+  // session.
+  ::setsid();
+  const pid_t second = ::fork();
+  if (second != 0) ::_exit(second < 0 ? 1 : 0);
+  ::close_range(kSpecFd + 1, ~0U, 0);
+  for (const int signo : {SIGPIPE, SIGHUP, SIGTERM, SIGINT, SIGQUIT}) ::signal(signo, SIG_IGN);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  ::umask(077);
+  const int root = ::chdir("/");
+  ShimSpec spec;
+  if (root != 0 || !read_spec(read_all(kSpecFd), &spec)) return 2;
+  ::close(kSpecFd);
+  ::fcntl(kControlFd, F_SETFD, FD_CLOEXEC);
+  ::fcntl(kControlFd, F_SETFL, O_NONBLOCK);
+  Shim shim(std::move(spec));
+  return shim.watch_signals() ? shim.run() : 2;
+}
+
+}  // namespace
+}  // namespace ebb::agent
+
+int main() { return ebb::agent::run_shim(); }

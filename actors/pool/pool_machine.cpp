@@ -295,6 +295,10 @@ void PoolMachine::on(const v1::PoolTerms& terms, const v1::Envelope& envelope, I
     capacity_changed_ = true;
     gained();
   }
+  if (newer && terms.over()) {
+    effects.erase(context_.address, "PoolRecord");
+    effects.ended = true;
+  }
   if (!tenant_.must_send(now.mono_ms)) return;
   v1::PoolEcho* echo = effects.send(envelope.from()).mutable_tenant()->mutable_pool_echo();
   echo->set_pool(context_.address);

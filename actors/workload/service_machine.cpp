@@ -9,6 +9,24 @@ namespace {
 constexpr std::int64_t kRestartHoldMs = 1'000;  // doubles with each failure in a row
 constexpr std::int64_t kRestartHoldMaxMs = 60'000;
 constexpr std::int64_t kStableMs = 60'000;  // a replica that ran this long starts counting anew
+
+Result<scheduling::CronSchedule> schedule_of(const v1::CronJob& job, const v1::CronScaler& scaler) {
+  scheduling::CronSchedule schedule;
+  const auto expression =
+      scheduling::parse_cron(job.schedule(), "ScaleJobs " + job.name() + ".Schedule");
+  if (!expression) return expression.refusal();
+  schedule.expression = *expression;
+  const auto zone =
+      scheduling::parse_time_zone(job.time_zone(), "ScaleJobs " + job.name() + ".TimeZone");
+  if (!zone) return zone.refusal();
+  schedule.zone = *zone;
+  for (const std::string& text : scaler.exclude_dates()) {
+    const auto excluded = scheduling::parse_cron(text, "ExcludeDates");
+    if (!excluded) return excluded.refusal();
+    schedule.excluded.push_back(*excluded);
+  }
+  return schedule;
+}
 }  // namespace
 
 bool ServiceMachine::at_rest() const {
@@ -21,6 +39,12 @@ void ServiceMachine::begin(Instant now, Effects&) {
   record_.set_submitted_wall_ms(now.wall_ms);
   record_.set_replicas_wanted(spec().replicas());
   set_status("Waiting");
+  // A schedule that came with the service has no past: it begins now.
+  if (record_.has_cron()) {
+    for (v1::CronJob& job : *record_.mutable_cron()->mutable_jobs()) {
+      if (job.last_fired_wall_ms() == 0) job.set_last_fired_wall_ms(now.wall_ms);
+    }
+  }
   note(now, "Normal", "Created", std::to_string(spec().replicas()) + " replicas wanted");
 }
 
@@ -136,27 +160,21 @@ std::int64_t ServiceMachine::fire_cron(Instant now, Effects& effects) {
   if (!record_.has_cron()) return kNever;
   std::int64_t next = kNever;
   // Of several that were due, also while nothing ran here, the latest counts.
-  v1::CronJob* latest = nullptr;
+  const v1::CronJob* latest = nullptr;
   std::int64_t latest_at = 0;
-  std::vector<scheduling::CronExpression> excluded;
-  for (const std::string& text : record_.cron().exclude_dates()) {
-    if (auto parsed = scheduling::parse_cron(text, "ExcludeDates")) excluded.push_back(*parsed);
-  }
   for (v1::CronJob& job : *record_.mutable_cron()->mutable_jobs()) {
-    const auto parsed = scheduling::parse_cron(job.schedule(), "Schedule");
-    const auto zone = scheduling::parse_time_zone(job.time_zone(), "TimeZone");
-    if (!parsed || !zone) continue;
-    std::int64_t at = scheduling::next_after(*parsed, *zone, excluded, job.last_fired_wall_ms());
-    while (at != 0 && at <= now.wall_ms) {
-      job.set_last_fired_wall_ms(at);
+    const auto schedule = schedule_of(job, record_.cron());
+    if (!schedule) continue;  // was checked when it was set
+    if (const auto at = last_within(*schedule, job.last_fired_wall_ms(), now.wall_ms)) {
+      job.set_last_fired_wall_ms(*at);
       dirty();
-      if (at >= latest_at) {
+      if (*at >= latest_at) {
         latest = &job;
-        latest_at = at;
+        latest_at = *at;
       }
-      at = scheduling::next_after(*parsed, *zone, excluded, at);
     }
-    if (at != 0) next = std::min(next, now.mono_at_wall(at));
+    const auto at = next_after(*schedule, now.wall_ms);
+    if (at) next = std::min(next, now.mono_at_wall(*at));
   }
   if (latest != nullptr) {
     set_replicas(latest->target_size(), "cron " + latest->name(), now, effects);
@@ -206,12 +224,8 @@ void ServiceMachine::command(const v1::WorkloadCommand& asked, const v1::Envelop
             job.last_fired_wall_ms();
       }
       for (const v1::CronJob& job : asked.set_cron().jobs()) {
-        if (auto parsed = scheduling::parse_cron(job.schedule(), "Schedule"); !parsed) {
-          return effects.refuse(envelope, parsed.refusal());
-        }
-        if (auto zone = scheduling::parse_time_zone(job.time_zone(), "TimeZone"); !zone) {
-          return effects.refuse(envelope, zone.refusal());
-        }
+        const auto schedule = schedule_of(job, asked.set_cron());
+        if (!schedule) return effects.refuse(envelope, schedule.refusal());
       }
       *record_.mutable_cron() = asked.set_cron();
       for (v1::CronJob& job : *record_.mutable_cron()->mutable_jobs()) {

@@ -25,6 +25,7 @@ OperationTable::OperationTable() {
   add_node_operations(*this);
   add_workspace_operations(*this);
   add_job_operations(*this);
+  add_service_operations(*this);
   add_instance_operations(*this);
   add_ebb_operations(*this);
 }

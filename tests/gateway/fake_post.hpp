@@ -21,6 +21,8 @@ class FakePost : public cluster::Post {
   std::vector<v1::Envelope> asked;
   std::int64_t clock_ms = 1'767'225'600'000;  // 2026-01-01T00:00:00Z
   std::vector<cluster::DecisionLine> lines;
+  /// Where set: answers are given by it, at a time and on a thread of its own.
+  std::function<void(std::function<void()>)> later;
 
   void ask(v1::Envelope envelope, std::int64_t, Answered answered) override {
     v1::Reply reply;
@@ -36,7 +38,11 @@ class FakePost : public cluster::Post {
         reply = actor->second(envelope);
       }
     }
-    answered(reply);
+    if (later) {
+      later([answered, reply] { answered(reply); });
+    } else {
+      answered(reply);
+    }
   }
   cluster::Store& store() override { return store_; }
   std::int64_t wall_ms() const override { return clock_ms; }

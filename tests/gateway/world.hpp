@@ -86,8 +86,8 @@ class World {
   struct Answer {
     int status = 0;
     Json body;
-    std::string message() const { return body.value("Message", ""); }
-    std::string code() const { return body.value("Code", ""); }
+    std::string message() const { return body.is_object() ? body.value("Message", "") : ""; }
+    std::string code() const { return body.is_object() ? body.value("Code", "") : ""; }
   };
   /// As the administrator; `target` may carry a query that needs no decoding.
   Answer ask(const std::string& method, const std::string& target, const Json& body = nullptr,

@@ -16,6 +16,7 @@
 
 #include "actors/shell/host.hpp"
 #include "cluster/link/zmq_link.hpp"
+#include "cluster/private_file.hpp"
 #include "cluster/store/sqlite_store.hpp"
 #include "config/settings.hpp"
 #include "gateway/gateway.hpp"
@@ -178,8 +179,12 @@ int run(int argc, char** argv) {
       static_cast<std::size_t>(settings.http_connections_per_address_max);
   std::unique_ptr<gateway::Gateway> gateway = gateway::start_gateway(http, host);
 
-  std::cout << "ebbd ready http=" << settings.http_address << ":" << gateway->port()
-            << " link=" << link->endpoint() << std::endl;
+  const std::string http_address = settings.http_address + ":" + std::to_string(gateway->port());
+  // Where `ebb` finds this server when it is given the data directory alone.
+  if (auto told = cluster::write_private_file(data + "/address", http_address + "\n"); !told) {
+    spdlog::warn("address file not written why=\"{}\"", told.refusal().message);
+  }
+  std::cout << "ebbd ready http=" << http_address << " link=" << link->endpoint() << std::endl;
   int signal = 0;
   sigwait(&stop_signals, &signal);
   spdlog::info("ebbd stops signal={}", signal);

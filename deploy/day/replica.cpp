@@ -1,12 +1,10 @@
 // ebb_day_replica: one replica of the reference day's service: answers every HTTP request on
 // $EBB_PORT with its name.
 //
-// Prints `ready name=... port=... at=MS` once it listens, and appends the same line to the file
-// $EBB_DAY_READY if that is set, so that a reader can tell to the millisecond when the last of many
-// was there. SIGTERM ends it with exit code 0. Exit codes: 0 told to stop, 2 no usable EBB_PORT, 3
-// the port cannot be had.
+// Prints `ready name=... port=... pid=... at=MS` once it listens, so that a reader can tell to the
+// millisecond when the last of many was there. SIGTERM ends it with exit code 0.
+// Exit codes: 0 told to stop, 2 no usable EBB_PORT, 3 the port cannot be had.
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -73,19 +71,13 @@ int main() {
     std::perror("ebb_day_replica: listen");
     return 3;
   }
-  std::string name = environment("EBB_POD_NAME");
+  std::string name = environment("EBB_DAY_NAME");
   if (name.empty()) name = environment("EBB_JOB_ID") + "-" + std::to_string(getpid());
   const std::string line = "ready name=" + name + " port=" + std::to_string(port) +
                            " pid=" + std::to_string(getpid()) +
                            " at=" + std::to_string(ebb::day::real_ms()) + "\n";
   std::fputs(line.c_str(), stdout);
   std::fflush(stdout);
-  if (const std::string path = environment("EBB_DAY_READY"); !path.empty()) {
-    const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (file < 0 || write(file, line.data(), line.size()) < 0)
-      std::perror("ebb_day_replica: EBB_DAY_READY");
-    if (file >= 0) close(file);
-  }
   for (;;) {
     const int client = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     if (client < 0) continue;

@@ -83,6 +83,11 @@ void ClaimRunner::on(const v1::ClaimTerms& terms, Instant now) {
   if (!quota_.receive(terms.header())) return;
   if (!is_present(terms.claim(), terms.attempt())) return;
   if (terms.has_wait()) wait_ = terms.wait();
+  const bool newly_never = terms.has_never() && never_.code() != terms.never().code();
+  never_ = terms.never();
+  if (newly_never && record_.phase() == v1::CLAIM_PHASE_WAITING) {
+    happen(Happening::NeverFits).never = never_;
+  }
   if (terms.has_preempt()) told_to_go(terms.preempt(), now);
 }
 
@@ -116,6 +121,7 @@ void ClaimRunner::on(const v1::ClaimPlacement& placement, Instant now) {
         record_.set_claim_class(placement.claim_class());
         record_.set_foreign(placement.foreign());
         dirty_ = true;
+        if (placement.claim_class() == v1::CLAIM_CLASS_IN_QUOTA) happen(Happening::Upgraded);
       }
       break;
     default:
@@ -172,10 +178,7 @@ void ClaimRunner::on(const v1::PodReports& reports, const std::string& from, Ins
     if (before == report.state()) continue;
     if (report.state() == v1::POD_STATE_GONE || report.state() == v1::POD_STATE_RUNNING)
       dirty_ = true;
-    if (report.state() == v1::POD_STATE_REFUSED) {
-      refused_by_.push_back(reports.node());
-      *known->mutable_report() = report;
-    }
+    if (report.state() == v1::POD_STATE_REFUSED) refused_by_.insert(reports.node());
     const bool by_itself =
         report.state() == v1::POD_STATE_GONE && known->want() == v1::POD_WANT_RUN;
     if (by_itself) {
@@ -228,6 +231,7 @@ void ClaimRunner::check_gone(Instant now) {
   ClaimHappening& over = happen(Happening::AttemptOver);
   over.preempted = record_.has_leaving_for();
   over.preempt = record_.leaving_for();
+  over.claim_class = record_.claim_class();
   over.pods.assign(record_.pods().begin(), record_.pods().end());
   record_.clear_leaving_for();
   dirty_ = true;
@@ -238,6 +242,7 @@ void ClaimRunner::check_gone(Instant now) {
 void ClaimRunner::next_attempt(Instant now, std::int64_t hold_ms) {
   dirty_ = true;
   wait_.Clear();
+  never_.Clear();
   if (hold_ms > 0) {
     // While it is held back it wants nothing: neighbours may forget it, its charge ends.
     record_.set_phase(v1::CLAIM_PHASE_GONE);

@@ -14,6 +14,7 @@
 //      +--------------------------------------------------------------+
 #pragma once
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ enum class Happening {
   Started,      // all pods run
   PodEnded,     // a pod ended by itself: `pod`, `exit_code`
   Leaving,      // told to go: `preempt`
+  Upgraded,     // an idle claim is covered by its quota now, where it lies
+  NeverFits,    // its quota says it can never be placed: `never`
   AttemptOver,  // every node has given its receipt: `preempt` if it was told to go
 };
 struct ClaimHappening {
@@ -38,7 +41,9 @@ struct ClaimHappening {
   std::string error;
   v1::Preempt preempt;
   bool preempted = false;
-  std::vector<v1::PodRecord> pods;  // AttemptOver: as they ended
+  v1::Refusal never;
+  v1::ClaimClass claim_class = v1::CLAIM_CLASS_UNSPECIFIED;  // AttemptOver: as it was held
+  std::vector<v1::PodRecord> pods;                           // AttemptOver: as they ended
 };
 
 class ClaimRunner {
@@ -73,6 +78,8 @@ class ClaimRunner {
   bool take_dirty();
   const v1::ClaimRecord& record() const { return record_; }
   const v1::WaitReason& wait() const { return wait_; }
+  /// Its code is empty unless the quota has said that it can never be placed.
+  const v1::Refusal& never() const { return never_; }
   std::uint32_t index() const { return record_.index(); }
   v1::ClaimPhase phase() const { return record_.phase(); }
   bool running() const { return record_.phase() == v1::CLAIM_PHASE_RUNNING; }
@@ -104,9 +111,10 @@ class ClaimRunner {
   std::uint64_t node_version_base_ = 0;
   std::vector<ClaimHappening> happened_;
   v1::WaitReason wait_;
-  std::vector<std::string> refused_by_;
-  std::uint32_t refusals_ = 0;  // in a row
-  std::int64_t hold_ms_ = 0;    // before it waits again
+  v1::Refusal never_;
+  std::set<std::string> refused_by_;  // since it last ran: where not to try first
+  std::uint32_t refusals_ = 0;        // in a row
+  std::int64_t hold_ms_ = 0;          // before it waits again
   std::int64_t hold_until_mono_ms_ = 0;
   int signal_ = 0;
   std::uint64_t signal_serial_ = 0;

@@ -47,6 +47,12 @@ void InstanceMachine::on(ClaimRunner& runner, const ClaimHappening& happening, I
                    std::string("put back: ") + name_of(happening.preempt.reason()));
       }
       break;
+    case Happening::NeverFits:
+      set_status("Failed", "", happening.never.code(), happening.never.message());
+      note(now, "Warning", "Failed", happening.never.message());
+      runner.finish(now);
+      break;
+    case Happening::Upgraded:
     case Happening::Placed:
       break;
   }

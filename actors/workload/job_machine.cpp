@@ -55,8 +55,15 @@ void JobMachine::on(ClaimRunner& runner, const ClaimHappening& happening, Instan
                      " reason=" + name_of(happening.preempt.reason()) +
                      " by=" + text_of(key_of(happening.preempt.by())));
       break;
+    case Happening::Upgraded:
+      break;
+    case Happening::NeverFits:
+      end("Failed", happening.never.code(), happening.never.message(), now, effects);
+      break;
     case Happening::AttemptOver:
-      if (record_.stopping()) {
+      if (ended_well(happening)) {
+        end("Succeeded", "JobSucceeded", "ended well while it was told to leave", now, effects);
+      } else if (record_.stopping()) {
         end("Stopped", "Stopped", "stopped on request", now, effects);
       } else if (happening.preempted && !is_final()) {
         set_status("Queuing", "Resource Preempted", "ResourcePreempted",
@@ -65,6 +72,17 @@ void JobMachine::on(ClaimRunner& runner, const ClaimHappening& happening, Instan
       }
       break;
   }
+}
+
+/// It was told to go, yet its processes had ended by themselves before the word reached them.
+bool JobMachine::ended_well(const ClaimHappening& over) const {
+  if (over.pods.empty()) return false;
+  const auto ok = [](const v1::PodRecord& pod) {
+    return pod.report().state() == v1::POD_STATE_GONE && pod.report().exit_code() == 0 &&
+           !pod.report().evicted() && !pod.report().never_started() && pod.report().error().empty();
+  };
+  if (spec().success_policy() == "ChiefWorker") return ok(over.pods.front());
+  return std::all_of(over.pods.begin(), over.pods.end(), ok);
 }
 
 void JobMachine::pod_ended(ClaimRunner& runner, const ClaimHappening& ended, Instant now,

@@ -25,6 +25,7 @@ class JobMachine final : public WorkloadMachine {
                Effects& effects) override;
   bool at_rest() const override;
 
+  bool ended_well(const ClaimHappening& over) const;
   void pod_ended(ClaimRunner& runner, const ClaimHappening& ended, Instant now, Effects& effects);
   void end(const std::string& status, const std::string& code, const std::string& message,
            Instant now, Effects& effects);

@@ -87,6 +87,10 @@ void ServiceMachine::on(ClaimRunner& runner, const ClaimHappening& happening, In
                      " replica=" + std::to_string(runner.index()) +
                      " reason=" + name_of(happening.preempt.reason()));
       break;
+    case Happening::NeverFits:
+      note(now, "Warning", "CannotFit", replica + ": " + happening.never.message());
+      break;
+    case Happening::Upgraded:
     case Happening::AttemptOver:
       break;
   }
@@ -96,10 +100,14 @@ std::int64_t ServiceMachine::decide(Instant now, Effects& effects) {
   const std::int64_t next = fire_cron(now, effects);
   match_replicas(now);
   std::uint32_t running = 0, present = 0;
+  v1::Refusal never;
   for (const auto& [index, runner] : runners_) {
     if (runner->over()) continue;
     ++present;
     if (runner->running()) ++running;
+    if (runner->phase() == v1::CLAIM_PHASE_WAITING && !runner->never().code().empty()) {
+      never = runner->never();
+    }
   }
   const std::uint32_t wanted = wanted_now();
   if (record_.stopping()) {
@@ -114,8 +122,9 @@ std::int64_t ServiceMachine::decide(Instant now, Effects& effects) {
       effects.decide("scaled service=" + spec().name() + " replicas=" + std::to_string(wanted));
     }
   } else {
-    set_status(running == 0 ? "Waiting" : "Scaling", "", "",
-               std::to_string(running) + " of " + std::to_string(wanted) + " replicas run");
+    set_status(running == 0 ? "Waiting" : "Scaling", "", never.code(),
+               std::to_string(running) + " of " + std::to_string(wanted) + " replicas run" +
+                   (never.code().empty() ? "" : "; " + never.message()));
   }
   // Replicas that are over and known to be so are forgotten.
   for (auto it = runners_.begin(); it != runners_.end();) {

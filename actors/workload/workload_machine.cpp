@@ -88,6 +88,10 @@ void WorkloadMachine::take_happenings(Instant now, Effects& effects) {
                    (happening.preempt.sentence().empty() ? ""
                                                          : ", " + happening.preempt.sentence()));
         }
+        if (happening.what == Happening::Upgraded) {
+          note(now, "Normal", "Upgraded",
+               claim_text(*runner) + "is guaranteed now: its quota covers it where it runs");
+        }
         if (happening.what == Happening::AttemptOver) remember(*runner, happening, now);
         on(*runner, happening, now, effects);
       }
@@ -103,6 +107,7 @@ void WorkloadMachine::remember(const ClaimRunner& runner, const ClaimHappening& 
   // next_attempt may have raised it already: the pods are of the one before.
   if (runner.phase() == v1::CLAIM_PHASE_WAITING) attempt.set_attempt(attempt.attempt() - 1);
   attempt.set_ended_wall_ms(now.wall_ms);
+  attempt.set_claim_class(over.claim_class);
   attempt.set_outcome(over.preempted ? "Resource Preempted" : "Ended");
   if (over.preempted) {
     *attempt.mutable_preempt() = over.preempt;

@@ -23,7 +23,7 @@ ROOMS = {
     "gateway": ["base", "scheduling", "messages", "config", "cluster", "gateway/api"],
     "gateway/api": ["base"],
     "server": ["base", "messages", "actors", "actors/shell", "config", "cluster", "gateway"],
-    "agent": ["base", "messages", "actors", "actors/shell", "config", "cluster"],
+    "agent": ["base", "messages", "actors", "actors/shell", "config", "cluster", "agent/shim"],
     "agent/shim": ["base"],
     "cli": ["base", "gateway/api"],
     "sim": ["base", "scheduling", "messages", "actors", "cluster"],

@@ -24,7 +24,7 @@ READY = re.compile(r"ready name=\S+ port=\d+ pid=(\d+) at=(\d+)")
 FILE = """
 Quotas:
   - QuotaName: root
-    Min: {NodeSpecs: [{Type: A100, Count: 16}]}
+    Min: {NodeSpecs: [{Type: A100x8, Count: 16}]}
     QuotaConfig:
       EnableSubQuotaPreemption: true
       SubQuotaPreemptionConfig: {PreemptedProducts: [DLC], PreemptedPriorityUpperBound: 9}

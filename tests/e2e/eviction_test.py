@@ -10,7 +10,7 @@ STUBBORN = os.path.join(HERE, "pods", "stubborn.py")
 
 class Stubborn(EbbTest):
     DECLARE = "1x2:A100"
-    TREE = tree(1)
+    TREE = tree(1, gpus=2)
 
     def witness(self):
         try:

@@ -22,18 +22,18 @@ def trainer(steps=1_000_000, step_ms=20, every=10, extra=""):
     return f"exec ebb_day_trainer --steps {steps} --step-ms {step_ms} --every {every} {extra}".strip()
 
 
-def tree(nodes, children=None, preempt=True, name="root", strategy="PaiStrategyIntelligent"):
-    """An apply file (JSON is YAML) of one root of whole nodes with children by GPUs, all bound to workspace `lab`."""
+def tree(nodes, children=None, preempt=True, name="root", strategy="PaiStrategyIntelligent", gpus=8):
+    """An apply file (JSON is YAML) of one root of nodes with `gpus` each, children by GPUs, all bound to workspace `lab`."""
     return json.dumps({
         "Quotas": [{
             "QuotaName": name,
-            "Min": {"NodeSpecs": [{"Type": "A100", "Count": nodes}]},
+            "Min": {"NodeSpecs": [{"Type": f"A100x{gpus}", "Count": nodes}]},
             "QueueStrategy": strategy,
             "QuotaConfig": {"EnableSubQuotaPreemption": preempt,
                             "SubQuotaPreemptionConfig": {"PreemptedProducts": ["DLC"],
                                                          "PreemptedPriorityUpperBound": 9}},
-            "SubQuotas": [{"QuotaName": child, "Min": {"GPU": gpus, "GPUType": "A100"}}
-                          for child, gpus in (children or {}).items()],
+            "SubQuotas": [{"QuotaName": child, "Min": {"GPU": amount, "GPUType": "A100"}}
+                          for child, amount in (children or {}).items()],
         }],
         "Workspaces": [{"WorkspaceName": "lab", "Quotas": [name, *(children or {})]}],
     })

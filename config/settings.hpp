@@ -37,7 +37,7 @@ struct AgentSettings {
   std::string declare;
   std::string node_prefix = "node";
   std::string resource_group = "default";
-  std::string resource_type = "Lingjun";
+  std::string resource_type = "ECS";
   std::int64_t cpu_cores = 0;
   std::int64_t memory_mb = 0;
   std::int64_t log_bytes_max = 16'777'216;

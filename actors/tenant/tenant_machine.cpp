@@ -235,7 +235,8 @@ void TenantMachine::create_root(const v1::RootQuota& wanted, const v1::Envelope&
           {"ResourceNotEnough",
            "Min.NodeSpecs: " + std::to_string(count.nodes()) + " nodes of type \"" +
                count.node_type() + "\" are wanted, " + std::to_string(found.size()) +
-               " are free in the resource groups; free nodes: " + (there.empty() ? "none" : there),
+               " are free in the resource groups with ResourceType \"" + asked.resource_type() +
+               "\"; free nodes of any: " + (there.empty() ? "none" : there),
            400});
     }
     taken.insert(taken.end(), found.begin(), found.begin() + count.nodes());

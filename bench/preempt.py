@@ -24,12 +24,13 @@ READY = re.compile(r"ready name=\S+ port=\d+ pid=(\d+) at=(\d+)")
 FILE = """
 Quotas:
   - QuotaName: root
+    ResourceType: Lingjun
     Min: {NodeSpecs: [{Type: A100x8, Count: 16}]}
     QuotaConfig:
       EnableSubQuotaPreemption: true
       SubQuotaPreemptionConfig: {PreemptedProducts: [DLC], PreemptedPriorityUpperBound: 9}
     SubQuotas:
-      - {QuotaName: training, Min: {GPU: 128, GPUType: A100}}
+      - {QuotaName: training, Min: {GPU: 128, GPUType: A100x8}}
 Workspaces:
   - {WorkspaceName: lab, Quotas: [root, training]}
 Services:

@@ -90,7 +90,7 @@ class Day:
         self.noon_done = True
         self.sample()
         self.cluster.api("POST", "/ebb/v1/quotas/scale", {
-            "Quotas": [{"QuotaId": self.quotas[name], "Min": {"GPU": str(gpus), "GPUType": "A100"}}
+            "Quotas": [{"QuotaId": self.quotas[name], "Min": {"GPU": str(gpus), "GPUType": "A100x8"}}
                        for name, gpus in plan.GUARANTEES_NOON.items()],
             "ScalePolicy": "Drain"})
 

@@ -116,7 +116,7 @@ def check_refill(evidence):
     freed = len(ended) * REPLICA_GPUS
     if not ended:
         return check(False, freed_gpus=0)
-    moment = max(ended) + REFILL_WITHIN_S * 1000
+    moment = down + REFILL_WITHIN_S * 1000  # from the cron's moment on, the replicas' end included
     before, after = training_gpus_at(evidence, down), training_gpus_at(evidence, moment)
     return check(freed == (REPLICAS_WANTED - NIGHT_REPLICAS) * REPLICA_GPUS and after - before >= freed,
                  freed_gpus=freed, training_gpus_before=before, training_gpus_2s_later=after,

@@ -53,15 +53,15 @@ class BadInput(EbbTest):
                          [one["GuaranteeGPU"] for one in before["Quotas"]])
 
     def quotas_part(self):
-        too_large = {"QuotaName": "c", "ParentQuotaId": self.quotas["root"], "Min": {"GPU": "9", "GPUType": "A100"}}
+        too_large = {"QuotaName": "c", "ParentQuotaId": self.quotas["root"], "Min": {"GPU": "9", "GPUType": "A100x8"}}
         refusal = self.refused(self.cluster.api, "POST", "/api/v1/quotas", too_large)
         self.expect(refusal, "17", "16")  # 8 of b and 9 of c, of 16
         self.refused_file(["17", "16"], ("quota", "create"), {**too_large})
         refusal = self.refused(self.cluster.api, "POST", "/api/v1/quotas", {
-            "QuotaName": "c", "ParentQuotaId": "quota-none", "Min": {"GPU": "1", "GPUType": "A100"}})
+            "QuotaName": "c", "ParentQuotaId": "quota-none", "Min": {"GPU": "1", "GPUType": "A100x8"}})
         self.expect(refusal, "quota-none")
         refusal = self.refused(self.cluster.api, "PUT", f"/api/v1/quotas/{self.quotas['b']}/action/scale",
-                               {"Min": {"GPU": "17", "GPUType": "A100"}})
+                               {"Min": {"GPU": "17", "GPUType": "A100x8"}})
         self.expect(refusal, "17", "16")
         self.refused_by_cli(["17", "16"], "quota", "scale", "b=17")
 
@@ -115,7 +115,7 @@ class BadInput(EbbTest):
 
     def duplicates_part(self):
         refusal = self.refused(self.cluster.api, "POST", "/api/v1/quotas", {
-            "QuotaName": "b", "ParentQuotaId": self.quotas["root"], "Min": {"GPU": "1", "GPUType": "A100"}})
+            "QuotaName": "b", "ParentQuotaId": self.quotas["root"], "Min": {"GPU": "1", "GPUType": "A100x8"}})
         self.expect(refusal, "QuotaName", "b")
         self.expect(self.refused(self.cluster.api, "POST", "/api/v1/workspaces", {"WorkspaceName": "lab"}), "lab")
         self.create_service("twin", replicas=0)

@@ -27,12 +27,13 @@ def tree(nodes, children=None, preempt=True, name="root", strategy="PaiStrategyI
     return json.dumps({
         "Quotas": [{
             "QuotaName": name,
+            "ResourceType": "Lingjun",
             "Min": {"NodeSpecs": [{"Type": f"A100x{gpus}", "Count": nodes}]},
             "QueueStrategy": strategy,
             "QuotaConfig": {"EnableSubQuotaPreemption": preempt,
                             "SubQuotaPreemptionConfig": {"PreemptedProducts": ["DLC"],
                                                          "PreemptedPriorityUpperBound": 9}},
-            "SubQuotas": [{"QuotaName": child, "Min": {"GPU": amount, "GPUType": "A100"}}
+            "SubQuotas": [{"QuotaName": child, "Min": {"GPU": amount, "GPUType": f"A100x{gpus}"}}
                           for child, amount in (children or {}).items()],
         }],
         "Workspaces": [{"WorkspaceName": "lab", "Quotas": [name, *(children or {})]}],

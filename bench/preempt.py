@@ -24,7 +24,6 @@ READY = re.compile(r"ready name=\S+ port=\d+ pid=(\d+) at=(\d+)")
 FILE = """
 Quotas:
   - QuotaName: root
-    ResourceType: Lingjun
     Min: {NodeSpecs: [{Type: A100x8, Count: 16}]}
     QuotaConfig:
       EnableSubQuotaPreemption: true

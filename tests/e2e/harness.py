@@ -27,7 +27,6 @@ def tree(nodes, children=None, preempt=True, name="root", strategy="PaiStrategyI
     return json.dumps({
         "Quotas": [{
             "QuotaName": name,
-            "ResourceType": "Lingjun",
             "Min": {"NodeSpecs": [{"Type": f"A100x{gpus}", "Count": nodes}]},
             "QueueStrategy": strategy,
             "QuotaConfig": {"EnableSubQuotaPreemption": preempt,

@@ -5,6 +5,8 @@
 #include <caf/send.hpp>
 #include <limits>
 
+#include "actors/shell/tsan.hpp"
+
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::cluster::EnvelopePtr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::MachinePtr)
 
@@ -26,13 +28,26 @@ class MachineActor : public caf::event_based_actor {
 
   caf::behavior make_behavior() override {
     return {
-        [this](const cluster::EnvelopePtr& envelope) { receive(envelope); },
-        [this](WakeAtom, std::int64_t mono_ms) { wake(mono_ms); },
-        [this](StartAtom) { start(); },
-        [this](RestoreAtom, const MachinePtr& machine) { restore(machine); },
+        [this](const cluster::EnvelopePtr& envelope) {
+          const InOrder in_order(cell_.get());
+          receive(envelope);
+        },
+        [this](WakeAtom, std::int64_t mono_ms) {
+          const InOrder in_order(cell_.get());
+          wake(mono_ms);
+        },
+        [this](StartAtom) {
+          const InOrder in_order(cell_.get());
+          start();
+        },
+        [this](RestoreAtom, const MachinePtr& machine) {
+          const InOrder in_order(cell_.get());
+          restore(machine);
+        },
     };
   }
   void on_exit() override {
+    happens_after(cell_.get());
     machine_.reset();
     cell_.reset();
   }
@@ -40,12 +55,16 @@ class MachineActor : public caf::event_based_actor {
 
  private:
   void start() {
+    started_ = true;
     run([this](Instant now, Effects& effects) { machine_->start(now, effects); });
+    std::vector<cluster::EnvelopePtr> kept;
+    kept.swap(kept_);
+    for (const cluster::EnvelopePtr& envelope : kept) receive(envelope);
   }
 
   void receive(const cluster::EnvelopePtr& envelope) {
     if (ended_) return refuse(*envelope, {"NotFound", cell_->address + " is over", 404});
-    if (!machine_) return kept_.push_back(envelope);
+    if (!machine_ || !started_) return kept_.push_back(envelope);
     const bool well =
         run([&](Instant now, Effects& effects) { machine_->handle(*envelope, now, effects); });
     if (!well)
@@ -63,9 +82,6 @@ class MachineActor : public caf::event_based_actor {
   void restore(const MachinePtr& machine) {
     machine_ = machine;
     start();
-    std::vector<cluster::EnvelopePtr> kept;
-    kept.swap(kept_);
-    for (const cluster::EnvelopePtr& envelope : kept) receive(envelope);
   }
 
   /// One call of the machine. False: it threw; nothing of what it wanted is done.
@@ -113,29 +129,42 @@ class MachineActor : public caf::event_based_actor {
   CellPtr cell_;
   MachinePtr machine_;
   Outside* const outside_;
-  std::vector<cluster::EnvelopePtr> kept_;  // while the machine is built anew
+  std::vector<cluster::EnvelopePtr> kept_;  // until the machine is started, or built anew
   std::int64_t wake_at_ = kNeverMs;         // wanted
   std::int64_t timer_at_ = kNeverMs;        // the earliest that is pending
+  bool started_ = false;
   bool ended_ = false;
 };
+
+template <class... Parts>
+void pass(const CellPtr& cell, Parts&&... parts) {
+  if constexpr (kUnderTsan) {
+    // In two steps, to state the order between the writing of the message and its passing on.
+    caf::message message = caf::make_message(std::forward<Parts>(parts)...);
+    happens_before(cell.get());
+    caf::anon_send(cell->actor, std::move(message));
+  } else {
+    caf::anon_send(cell->actor, std::forward<Parts>(parts)...);
+  }
+}
 
 }  // namespace
 
 void spawn_actor(caf::actor_system& system, const CellPtr& cell, MachinePtr machine,
                  Outside& outside) {
   cell->actor = system.spawn<MachineActor>(cell, std::move(machine), &outside);
+  happens_before(cell.get());
 }
-void start_actor(const CellPtr& cell) { caf::anon_send(cell->actor, StartAtom::value); }
+void start_actor(const CellPtr& cell) { pass(cell, StartAtom::value); }
 void tell_actor(const CellPtr& cell, cluster::EnvelopePtr envelope) {
-  caf::anon_send(cell->actor, std::move(envelope));
+  pass(cell, std::move(envelope));
 }
-void wake_actor(const CellPtr& cell, std::int64_t mono_ms) {
-  caf::anon_send(cell->actor, WakeAtom::value, mono_ms);
-}
+void wake_actor(const CellPtr& cell, std::int64_t mono_ms) { pass(cell, WakeAtom::value, mono_ms); }
 void restore_actor(const CellPtr& cell, MachinePtr machine) {
-  caf::anon_send(cell->actor, RestoreAtom::value, std::move(machine));
+  pass(cell, RestoreAtom::value, std::move(machine));
 }
 void end_actor(const CellPtr& cell) {
+  happens_before(cell.get());
   caf::anon_send_exit(cell->actor, caf::exit_reason::user_shutdown);
 }
 

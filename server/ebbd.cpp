@@ -77,7 +77,7 @@ config::ServerSettings read_settings(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    std::exit(app.exit(error));
+    std::exit(app.exit(error) == 0 ? 0 : 1);  // 0: help was asked for
   }
   std::string text;
   if (!flags.config_file.empty()) {

@@ -263,6 +263,7 @@ int run(int argc, char** argv) {
   launching.shim_program = shim_beside_this_program();
   launching.boot_id = read_boot_id();
   launching.log_bytes_max = flags.settings.log_bytes_max;
+  launching.log_files_max = static_cast<int>(flags.settings.log_files_max);
   std::vector<v1::Record> seed = settle_former_nodes(need(store->load(kShard, "")), &nodes);
   for (const v1::NodeFacts& facts : nodes) {
     launching.nodes.push_back(

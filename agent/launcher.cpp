@@ -202,6 +202,7 @@ class Launcher::Inside {
     shim.boot_id = settings_.boot_id;
     shim.log_path = pod.identity.log_path;
     shim.log_bytes_max = std::to_string(settings_.log_bytes_max);
+    shim.log_files_max = std::to_string(settings_.log_files_max);
     shim.cgroup = cgroups_.make(std::to_string(std::hash<std::string>()(mark_of(pod))) + "." +
                                 pod_file_name(name));
     shim.workdir = workdir;

@@ -26,8 +26,9 @@ struct LauncherSettings {
   std::string data;          // directory
   std::string shim_program;  // path
   std::string boot_id;
-  std::int64_t log_bytes_max = 64 << 20;  // of one file; two are kept
-  bool cgroups = true;                    // use them where there are any
+  std::int64_t log_bytes_max = 64 << 20;  // of one file
+  int log_files_max = 2;
+  bool cgroups = true;  // use them where there are any
   std::vector<LauncherNode> nodes;
 };
 

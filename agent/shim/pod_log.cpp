@@ -27,14 +27,22 @@ void PodLog::open() {
   bytes_ = std::max<off_t>(0, end);
 }
 
+void PodLog::rotate() {
+  ::close(fd_);
+  for (int older = files_max_ - 1; older > 0; --older) {
+    const std::string from = older == 1 ? path_ : path_ + "." + std::to_string(older - 1);
+    ::rename(from.c_str(), (path_ + "." + std::to_string(older)).c_str());
+  }
+  if (files_max_ <= 1) ::unlink(path_.c_str());
+  open();
+}
+
 void PodLog::write(const char* text, std::size_t size) {
   while (size > 0) {
     if (fd_ < 0) open();
     if (fd_ < 0) return;
     if (bytes_ >= bytes_max_) {
-      ::close(fd_);
-      ::rename(path_.c_str(), (path_ + ".1").c_str());
-      open();
+      rotate();
       continue;
     }
     const auto room = static_cast<std::size_t>(bytes_max_ - bytes_);

@@ -35,7 +35,9 @@ constexpr int kListenersMax = 8;
 class Shim {
  public:
   explicit Shim(ShimSpec spec)
-      : spec_(std::move(spec)), log_(spec_.log_path, ::atoll(spec_.log_bytes_max.c_str())) {}
+      : spec_(std::move(spec)),
+        log_(spec_.log_path, ::atoll(spec_.log_bytes_max.c_str()),
+             ::atoi(spec_.log_files_max.c_str())) {}
 
   int run() {
     pod_ = start_pod(spec_);

@@ -22,6 +22,7 @@ struct ShimSpec {
   std::string boot_id;
   std::string log_path;
   std::string log_bytes_max = "67108864";
+  std::string log_files_max = "2";
   std::string cgroup;  // directory; empty: none
   std::string workdir;
   std::string port = "0";  // kept in the identity
@@ -44,6 +45,7 @@ inline std::string bytes_of(const ShimSpec& spec) {
   put(&out, spec.boot_id);
   put(&out, spec.log_path);
   put(&out, spec.log_bytes_max);
+  put(&out, spec.log_files_max);
   put(&out, spec.cgroup);
   put(&out, spec.workdir);
   put(&out, spec.port);
@@ -76,8 +78,9 @@ inline bool take(std::string_view* in, std::vector<std::string>* list) {
 }
 inline bool read_spec(std::string_view in, ShimSpec* spec) {
   return take(&in, &spec->directory) && take(&in, &spec->boot_id) && take(&in, &spec->log_path) &&
-         take(&in, &spec->log_bytes_max) && take(&in, &spec->cgroup) && take(&in, &spec->workdir) &&
-         take(&in, &spec->port) && take(&in, &spec->command) && take(&in, &spec->env);
+         take(&in, &spec->log_bytes_max) && take(&in, &spec->log_files_max) &&
+         take(&in, &spec->cgroup) && take(&in, &spec->workdir) && take(&in, &spec->port) &&
+         take(&in, &spec->command) && take(&in, &spec->env);
 }
 
 }  // namespace ebb::agent

@@ -81,6 +81,7 @@ class LauncherBench {
     settings.boot_id = read_boot_id();
     settings.cgroups = cgroups;
     settings.log_bytes_max = log_bytes_max;
+    settings.log_files_max = 3;
     settings.nodes = {{"n1", "127.0.0.1", {}}, {"n2", "127.0.0.2", {"GPU-x", "GPU-y"}}};
     auto opened = Launcher::open(settings, [this](const std::string& node, const What& report) {
       std::lock_guard lock(mutex_);

@@ -124,7 +124,7 @@ TEST_CASE("launcher: a pod is started once, however often it is ordered") {
   CHECK(read_file(data.path() + "/starts") == "x\n");
 }
 
-TEST_CASE("launcher: the log is kept up to twice its limit") {
+TEST_CASE("launcher: the log is kept in as many files of its limit as are allowed") {
   const Directory data;
   LauncherBench bench(data.path(), true, 10'000);
   bench.launch(shell(key_of(0),
@@ -135,10 +135,13 @@ TEST_CASE("launcher: the log is kept up to twice its limit") {
   CHECK(started.log_path() == data.path() + "/logs/job.a.0/attempt-1/pod-0.log");
   const std::string now = read_file(started.log_path());
   const std::string before = read_file(started.log_path() + ".1");
+  const std::string oldest = read_file(started.log_path() + ".2");
   CHECK(before.size() == 10'000);
+  CHECK(oldest.size() == 10'000);
+  CHECK_FALSE(std::filesystem::exists(started.log_path() + ".3"));
   CHECK(now.size() <= 10'000);
-  const std::string all = before + now;
-  CHECK(all.size() >= 10'000);
+  const std::string all = oldest + before + now;
+  CHECK(all.size() > 20'000);
   CHECK(all.substr(all.size() - 20) == "line 2999\nto stderr\n");
 }
 

@@ -347,6 +347,18 @@ v1::WaitReason QuotaMachine::quota_reason(const ClaimState& claim) const {
   const std::string type = types_for(claim).front();
   const Amount room = positive(available(type));
   const Amount guarantee = guarantee_[type];
+  Amount entitled = guarantee - used_[type];
+  for (const auto& [id, edge] : children_) entitled -= edge.guarantee[type];
+  if (claim.amount.fits(entitled)) {
+    // Guaranteed, but not there: nodes are missing, or others still hold it.
+    wait.set_code(v1::WAIT_CODE_CAPACITY);
+    wait.set_sentence("quota " + spec_.name() + " is guaranteed " + gpus_text(guarantee.gpu_milli) +
+                      " GPUs and holds " + gpus_text(holding_[type].gpu_milli) + " now, " +
+                      gpus_text(room.gpu_milli) + " of them free; the " +
+                      (pods_of(claim.need) > 1 ? "gang" : "pod") + " needs " +
+                      gpus_text(claim.amount.gpu_milli));
+    return wait;
+  }
   if (claim.amount.gpu_milli > room.gpu_milli) {
     wait.set_sentence("quota " + spec_.name() + " has " + gpus_text(room.gpu_milli) + " of " +
                       gpus_text(guarantee.gpu_milli) + " GPUs free, the " +

@@ -120,20 +120,53 @@ void QuotaMachine::recall_from_children() {
     }
     const bool recalled = !is_root() && hold_at_most_.contains(type) &&
                           positive(holding_[type] - hold_at_most_[type]).any_positive();
+    lend_between_children(type);
     bool planned = same_level_active_;
     for (const ClaimKey& key : plans_) planned = planned || claims_.at(key).plan_type == type;
+    for (const auto& [id, edge] : children_) planned = planned || edge.wanted[type].any_positive();
     if (planned || recalled || deficit.any_positive()) continue;
     for (auto& [id, edge] : children_) edge.due.erase(type);
   }
 }
 
+/// A child that waits for units of its guarantee gets what a sibling leaves unused: nobody is hurt,
+/// and the sibling gets it back the same way.
+void QuotaMachine::lend_between_children(const std::string& type) {
+  for (const auto& [id, edge] : children_) {
+    const Amount lack =
+        min(edge.wanted[type], positive(level_of(edge)[type] - edge.booked()[type]));
+    if (!lack.any_positive()) continue;
+    const Amount room = positive(scheduling::free_amount(account(type)) - promised(type));
+    book_dues(type, positive(lack - room - due_sum(type)), {}, id);
+  }
+}
+
+/// What waits here and below for units of the guarantee that are not held.
+scheduling::Amounts QuotaMachine::wanted() const {
+  Amounts sum;
+  for (const auto& [shape, members] : queue_) {
+    const ClaimState& claim = claims_.at(members.begin()->key);
+    if (claim.need.idle() == v1::IDLE_MODE_ONLY) continue;
+    sum[types_for(claim).front()] += claim.amount * static_cast<std::int64_t>(members.size());
+  }
+  for (const auto& [id, edge] : children_) sum += edge.wanted;
+  Amounts lacking;
+  for (const auto& [type, amount] : sum) {
+    const Amount free = positive(scheduling::free_amount(account(type)));
+    lacking[type] = min(positive(amount - free), positive(guarantee_[type] - holding_[type]));
+  }
+  return lacking;
+}
+
 void QuotaMachine::book_dues(const std::string& type, const Amount& amount,
-                             const std::vector<v1::VictimRef>& victims) {
+                             const std::vector<v1::VictimRef>& victims,
+                             const std::string& sparing) {
   std::vector<scheduling::Lender> lenders;
   std::vector<Edge*> edges;
   Amount sum = amount;
   Amount from_victims;
   for (auto& [id, edge] : children_) {
+    if (id == sparing) continue;
     scheduling::Lender lender{.booked = edge.booked()[type],
                               .used = edge.used[type],
                               .due = edge.due[type],
@@ -180,13 +213,15 @@ void QuotaMachine::book_same_level() {
 void QuotaMachine::give_to_children() {
   for (const std::string& type : node_types()) {
     Amount room = positive(scheduling::free_amount(account(type)) - promised(type));
-    // Those that a same-level claim was planned for come first: the units were freed for them.
-    for (const bool for_demand : {true, false}) {
+    // Those that a same-level claim was planned for come first: the units were freed for them. Then
+    // those that wait for units of their guarantee, then the rest.
+    for (const int turn : {0, 1, 2}) {
       for (auto& [id, edge] : children_) {
-        if (edge.demand.empty() == for_demand) continue;
+        if (turn == 0 && edge.demand.empty()) continue;
         const auto due = edge.due.find(type);
         if (due != edge.due.end() && due->second.total().any_positive()) continue;
-        const Amount give = min(room, positive(level_of(edge)[type] - edge.booked()[type]));
+        Amount give = min(room, positive(level_of(edge)[type] - edge.booked()[type]));
+        if (turn == 1) give = min(give, edge.wanted[type]);
         if (!give.any_positive()) continue;
         edge.given[type] += give;  // R2: saved before it is told
         room -= give;

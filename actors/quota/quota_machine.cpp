@@ -140,6 +140,7 @@ void QuotaMachine::on(const v1::ChildClaims& claims, Instant now, Effects& effec
     edge.due[type] = scheduling::settle_due(edge.due[type], after - before);
   }
   edge.used = amounts_of(claims.used());
+  edge.wanted = amounts_of(claims.wanted());
   edge.guaranteed_below = amounts_of(claims.guaranteed_below());
   edge.demand.assign(claims.demand().begin(), claims.demand().end());
   book_same_level();
@@ -322,7 +323,9 @@ void QuotaMachine::on(const v1::PoolCapacity& capacity, Instant, Effects&) {
   if (!pool_.receive(capacity.header())) return;
   node_type_facts_.assign(capacity.node_types().begin(), capacity.node_types().end());
   if (!is_root() || !capacity.known()) return;
+  // A root is what it was made of, as far as that is alive.
   holding_ = amounts_of(capacity.live());
+  for (auto& [type, amount] : holding_) amount = min(amount, guarantee_[type]);
   dirty_record_ = true;
 }
 

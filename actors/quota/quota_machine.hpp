@@ -90,7 +90,7 @@ class QuotaMachine final : public Machine {
     bool preempt_above_guarantee = false;  // scaled with leave to evict
     bool closing = false;
     Conversation conversation;
-    Amounts used, guaranteed_below;  // as last heard
+    Amounts used, guaranteed_below, wanted;  // as last heard
     std::vector<v1::Demand> demand;
     std::uint32_t claims = 0, children = 0;
     std::map<std::string, scheduling::Due, std::less<>> due;  // by node type
@@ -160,9 +160,11 @@ class QuotaMachine final : public Machine {
   void give_to_children();
   Amount choose_victims(const std::string& type, Amount lack, Effects& effects);
   void book_dues(const std::string& type, const Amount& amount,
-                 const std::vector<v1::VictimRef>& victims);
+                 const std::vector<v1::VictimRef>& victims, const std::string& sparing = {});
   Amount due_sum(std::string_view type) const;
   Amount promised(std::string_view type) const;
+  Amounts wanted() const;
+  void lend_between_children(const std::string& type);
   Amount owed_to_children(std::string_view type) const;
   Amounts level_of(const Edge& edge) const;
   std::string branch_of(const std::string& quota_id) const;

@@ -232,6 +232,7 @@ v1::ChildClaims QuotaMachine::child_claims() const {
   set(claims.mutable_given_seen(), given_seen_);
   set(claims.mutable_returned_total(), returned_total_);
   set(claims.mutable_used(), used_in_subtree());
+  set(claims.mutable_wanted(), wanted());
   Amounts below;
   for (const auto& [id, edge] : children_) below += edge.guarantee;
   set(claims.mutable_guaranteed_below(), below);

@@ -88,7 +88,7 @@ class Bench {
     return say("quota/parent", "terms", terms->mutable_header(), envelope);
   }
   Bench& claims(const std::string& child, std::int64_t given_seen, std::int64_t returned,
-                std::int64_t used) {
+                std::int64_t used, std::int64_t wanted = 0) {
     v1::Envelope envelope;
     v1::ChildClaims* claims = envelope.mutable_quota()->mutable_child_claims();
     claims->set_child(child);
@@ -96,6 +96,7 @@ class Bench {
     set(claims->mutable_given_seen(), gpus(given_seen));
     set(claims->mutable_returned_total(), gpus(returned));
     set(claims->mutable_used(), gpus(used));
+    set(claims->mutable_wanted(), gpus(wanted));
     claims->add_quotas_below(child);
     return say("quota/" + child, child, claims->mutable_header(), envelope);
   }
@@ -392,6 +393,24 @@ TEST_CASE("quota machine: scaling two children is one change; units move as they
   CHECK(gpu_count(bench.terms_to["quota/q11"].given_total()) == 48);
   bench.claims("q12", 80, 8, 72);
   CHECK(gpu_count(bench.terms_to["quota/q11"].given_total()) == 56);
+}
+
+TEST_CASE("quota machine: a child that waits below its guarantee gets what its sibling leaves unused") {
+  v1::QuotaRecord record = root(128, true);
+  add_child(record, "q11", 56, 48);
+  add_child(record, "q12", 72, 72);
+  Bench bench(record);
+  // The parent's own service holds the missing 8.
+  bench.capacity(128).claims("q11", 48, 0, 48).claims("q12", 72, 0, 8);
+  bench.demand("service/s", 1, v1::CLAIM_PHASE_WAITING, 8, 9);
+  REQUIRE(bench.charges.count("service/s/0") == 1);
+  CHECK(gpu_count(bench.terms_to["quota/q12"].hold_at_most()) == 72);
+  bench.claims("q11", 48, 0, 48, 8);
+  CHECK(gpu_count(bench.terms_to["quota/q12"].hold_at_most()) == 64);
+  CHECK_FALSE(bench.terms_to["quota/q12"].may_evict());
+  bench.claims("q12", 72, 8, 8);
+  CHECK(gpu_count(bench.terms_to["quota/q11"].given_total()) == 56);
+  CHECK(gpu_count(bench.terms_to["quota/q12"].given_total()) == 72);
 }
 
 TEST_CASE("quota machine: refusals name the field and the numbers") {

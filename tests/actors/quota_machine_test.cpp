@@ -35,8 +35,9 @@ v1::Record record_of(const v1::QuotaRecord& body) {
 /// A quota machine with hand-written neighbours: each keeps its own side of the conversation.
 class Bench {
  public:
-  explicit Bench(v1::QuotaRecord saved)
-      : machine_({"quota/" + saved.spec().quota_id(), 1}, {record_of(saved)}) {
+  explicit Bench(v1::QuotaRecord saved, std::vector<v1::Record> parts = {})
+      : machine_({"quota/" + saved.spec().quota_id(), 1},
+                 with(record_of(saved), std::move(parts))) {
     Effects effects;
     machine_.start({}, effects);
     note(effects);
@@ -128,6 +129,10 @@ class Bench {
   Effects last;
 
  private:
+  static std::vector<v1::Record> with(v1::Record own, std::vector<v1::Record> parts) {
+    parts.insert(parts.begin(), std::move(own));
+    return parts;
+  }
   Bench& say(const std::string& from, const std::string& topic, v1::Header* header,
              v1::Envelope& envelope) {
     Conversation& side = sides_[from + " " + topic];
@@ -395,15 +400,22 @@ TEST_CASE("quota machine: scaling two children is one change; units move as they
   CHECK(gpu_count(bench.terms_to["quota/q11"].given_total()) == 56);
 }
 
-TEST_CASE("quota machine: a child that waits below its guarantee gets what its sibling leaves unused") {
+TEST_CASE(
+    "quota machine: a child that waits below its guarantee gets what its sibling leaves unused") {
   v1::QuotaRecord record = root(128, true);
   add_child(record, "q11", 56, 48);
   add_child(record, "q12", 72, 72);
-  Bench bench(record);
   // The parent's own service holds the missing 8.
+  v1::ChargeRecord charge;
+  charge.mutable_claim()->set_workload("service/s");
+  charge.set_node_type("a100");
+  charge.mutable_amount()->set_gpu_milli(8'000);
+  v1::Record part;
+  part.set_key("quota/q1#service/s/0");
+  part.set_kind("ChargeRecord");
+  charge.SerializeToString(part.mutable_body());
+  Bench bench(record, {part});
   bench.capacity(128).claims("q11", 48, 0, 48).claims("q12", 72, 0, 8);
-  bench.demand("service/s", 1, v1::CLAIM_PHASE_WAITING, 8, 9);
-  REQUIRE(bench.charges.count("service/s/0") == 1);
   CHECK(gpu_count(bench.terms_to["quota/q12"].hold_at_most()) == 72);
   bench.claims("q11", 48, 0, 48, 8);
   CHECK(gpu_count(bench.terms_to["quota/q12"].hold_at_most()) == 64);

@@ -162,9 +162,11 @@ Result<std::vector<ApplyItem>> read_items(const std::string& text, const std::st
   const auto section = std::find_if(sections().begin(), sections().end(),
                                     [&](const Section& one) { return section_name == one.name; });
   EBB_ASSERT(section != sections().end());
-  YAML::Node list = *root;
-  if (!list.IsSequence()) {
-    list = YAML::Node(YAML::NodeType::Sequence);
+  // A node assigned to a node changes what both stand for, so the list begins as one of its own.
+  YAML::Node list(YAML::NodeType::Sequence);
+  if (root->IsSequence()) {
+    list.reset(*root);
+  } else {
     list.push_back(*root);
   }
   std::vector<ApplyItem> items;

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <cstdlib>
@@ -303,10 +304,16 @@ class Host::Inside : public Outside {
 
   // Lives.
 
+  /// First half of the stamps a machine makes. A machine rebuilt within one ownership has forgotten
+  /// its versions, so it must count as a newer owner of its conversations; only the store and the
+  /// envelopes know the shard's epoch itself.
+  std::uint64_t stamp_epoch() const { return (epoch_ << 16) + rebuilds_; }
+
   Result<MachinePtr> build(const std::string& address, const std::vector<v1::Record>& records) {
     std::string why = "its record cannot be read";
     try {
-      if (MachinePtr machine = settings_.factory({.address = address, .epoch = epoch_}, records)) {
+      if (MachinePtr machine =
+              settings_.factory({.address = address, .epoch = stamp_epoch()}, records)) {
         return machine;
       }
     } catch (const std::exception& error) {
@@ -340,6 +347,7 @@ class Host::Inside : public Outside {
   }
 
   void rebuild(const CellPtr& cell) {
+    ++rebuilds_;
     auto loaded = store_.load(settings_.shard, cell->address);
     if (!loaded) return stop_process(loaded.refusal().message);
     std::erase_if(*loaded, [&](const v1::Record& record) {
@@ -375,6 +383,7 @@ class Host::Inside : public Outside {
   const HostSettings settings_;
   cluster::Store& store_;
   std::uint64_t epoch_ = 0;
+  std::atomic<std::uint64_t> rebuilds_ = 0;
   CafSettings caf_settings_;
   std::unique_ptr<caf::actor_system> system_;
   Directory directory_;

@@ -14,7 +14,7 @@ REPLICAS_DAY, REPLICAS_NIGHT, REPLICA_GPUS = 16, 2, 4
 GUARANTEES_MORNING = {"1.1": 48, "1.2": 80}
 GUARANTEES_NOON = {"1.1": 56, "1.2": 72}
 STEP_MS = 50
-GRACE_S = 2
+GRACE_S = 4  # a busy disk needs its time for a checkpoint; who has saved leaves at once
 WORKSPACES = {"1.1": "workspace_b", "1.2": "workspace_c"}
 
 
@@ -63,14 +63,15 @@ def stream(seed=20):
         quota = ("1.1", "1.2")[number % 2]
         plan.append(Training(minute, f"train-{number:02}", quota, pods, gpus, draw.choice([1.5, 2, 3, 4]),
                              draw.randint(2, 6), pods * gpus <= 4 or draw.random() < 0.3))
-    # The evening's queue: what the GPUs of 14 replicas turn to at 22:00.
+    # The evening's queue: what the GPUs of 14 replicas turn to at 22:00. All but the gang accept idle GPUs, so that no
+    # boundary between the two teams leaves any of the 56 unused.
     evening = 21 * 60
     plan.append(Training(evening, "night-gang", "1.1", 2, 8, 2, 4, False))
     for number in range(2):
         plan.append(Training(evening + 10, f"night-{number}", "1.2", 1, 8, 2, 4, True))
-    for number in range(4):
+    for number in range(8):
         plan.append(Training(evening + 20, f"night-small-{number}", "1.1", 1, 4, 2, 3, True))
-    for number in range(32):
+    for number in range(40):
         plan.append(Training(evening + 45, f"night-sweep-{number:02}", "1.2", 1, 1, 1.5, 2, True))
     return sorted(plan, key=lambda one: one.minute)
 

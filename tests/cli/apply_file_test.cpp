@@ -94,6 +94,17 @@ TEST_CASE("apply file: a mistake is found before anything is sent, with line and
   }
 }
 
+TEST_CASE("apply file: one item alone and a list of items are both taken") {
+  const auto alone = read_items("{DisplayName: a, Priority: 3}", "f.yaml", "Jobs");
+  REQUIRE(alone);
+  REQUIRE(alone->size() == 1);
+  CHECK(alone->front().name == "a");
+  CHECK(alone->front().body["Priority"] == 3);
+  const auto listed = read_items("- DisplayName: a\n- DisplayName: b\n", "f.yaml", "Jobs");
+  REQUIRE(listed);
+  CHECK(listed->size() == 2);
+}
+
 TEST_CASE("apply file: aliases cannot make a small file a huge one") {
   std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 12; ++i) {

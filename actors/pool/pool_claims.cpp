@@ -6,6 +6,9 @@
 
 namespace ebb::actors {
 namespace {
+constexpr std::int64_t kIdleSettleMs = 300;
+constexpr std::int64_t kIdleHeldMostMs = 1'000;
+
 std::uint32_t product_index(v1::Product product) {
   switch (product) {
     case v1::PRODUCT_SERVICE:
@@ -59,6 +62,8 @@ void PoolMachine::stop_waiting(const ClaimKey& key) {
 void PoolMachine::place_waiting(Instant now, Effects& effects) {
   std::set<std::pair<WaitKey, std::string>> heads;
   for (auto& [name, shape] : waiting_) {
+    const bool idle = shape.members.begin()->class_rank == 1;
+    if (idle && now.mono_ms < idle_from_mono_ms_) continue;
     if (shape.failed_at_gain != gain_) heads.insert({*shape.members.begin(), name});
   }
   std::vector<std::string> unplaced;
@@ -84,6 +89,15 @@ void PoolMachine::place_waiting(Instant now, Effects& effects) {
     const auto shape = waiting_.find(name);
     if (shape != waiting_.end()) tell_unplaced(shape->second);
   }
+}
+
+/// What in-quota work leaves is on its way through the quota tree to those who are guaranteed it.
+/// An idle claim that took it meanwhile would only be evicted again, so idle claims wait until that
+/// has settled, but not for ever.
+void PoolMachine::in_quota_moved() {
+  if (idle_from_mono_ms_ <= now_mono_ms_) idle_held_since_mono_ms_ = now_mono_ms_;
+  idle_from_mono_ms_ =
+      std::min(now_mono_ms_ + kIdleSettleMs, idle_held_since_mono_ms_ + kIdleHeldMostMs);
 }
 
 /// Answers all of a shape that found nothing. In-quota claims that asked for a place are then their
@@ -157,6 +171,7 @@ scheduling::PlaceRequest PoolMachine::request_of(const ClaimEntry& claim, Instan
     request.node_types.assign(asked.need().node_types().begin(), asked.need().node_types().end());
   }
   request.take_idle = asked.claim_class() == v1::CLAIM_CLASS_IN_QUOTA;
+  request.free_only = asked.claim_class() == v1::CLAIM_CLASS_IDLE;
   if (asked.want() == v1::PLACE_WANT_PLAN) {
     for (const v1::VictimRule& rule : asked.rules()) request.rules.push_back(rule_of(rule));
     request.must_free = amount_of(asked.must_free());

@@ -27,6 +27,7 @@ void PoolMachine::start(Instant now, Effects& effects) {
 }
 
 void PoolMachine::handle(const v1::Envelope& envelope, Instant now, Effects& effects) {
+  now_mono_ms_ = now.mono_ms;
   const v1::PoolInbox& inbox = envelope.pool();
   switch (inbox.message_case()) {
     case v1::PoolInbox::kPlaceClaim:
@@ -54,7 +55,10 @@ void PoolMachine::handle(const v1::Envelope& envelope, Instant now, Effects& eff
   settle(now, effects);
 }
 
-void PoolMachine::wake(Instant now, Effects& effects) { settle(now, effects); }
+void PoolMachine::wake(Instant now, Effects& effects) {
+  now_mono_ms_ = now.mono_ms;
+  settle(now, effects);
+}
 
 void PoolMachine::settle(Instant now, Effects& effects) {
   if (!known_) {

@@ -122,6 +122,7 @@ class PoolMachine final : public Machine {
 
   // pool_claims.cpp
   void place_waiting(Instant now, Effects& effects);
+  void in_quota_moved();
   void tell_unplaced(Shape& shape);
   bool try_place(ClaimEntry& claim, Instant now, Effects& effects);
   scheduling::PlaceRequest request_of(const ClaimEntry& claim, Instant now) const;
@@ -184,6 +185,9 @@ class PoolMachine final : public Machine {
   std::int64_t next_check_mono_ms_ = 0;
   std::uint64_t gain_ = 1;  // rises whenever something may have become freer
   bool capacity_changed_ = true;
+  std::int64_t now_mono_ms_ = 0;        // of the call at hand
+  std::int64_t idle_from_mono_ms_ = 0;  // before this no idle claim is placed
+  std::int64_t idle_held_since_mono_ms_ = 0;
   std::uint64_t version_base_ = 0;  // highest version of conversations that were forgotten
 };
 

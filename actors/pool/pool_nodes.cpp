@@ -160,6 +160,7 @@ void PoolMachine::let_go_pod(const HolderKey& key, std::uint32_t pod) {
   const auto it = holders_.find(key);
   EBB_ASSERT(it != holders_.end());
   Holder& holder = it->second;
+  if (holder.facts.holder_class == scheduling::HolderClass::InQuota) in_quota_moved();
   fleet_.release(holder.id, pod);
   holder.pods.erase(pod);
   gained();
@@ -195,6 +196,8 @@ void PoolMachine::refresh_facts(const HolderKey& key, Instant now) {
   scheduling::HolderFacts facts = facts_of(claim->second, now);
   facts.leaving =
       facts.leaving || it->second.node_says_leaving || !it->second.promised_to.workload.empty();
+  const bool in_quota = facts.holder_class == scheduling::HolderClass::InQuota;
+  if (in_quota && facts.leaving && !it->second.facts.leaving) in_quota_moved();
   const bool freer =
       (facts.leaving && !it->second.facts.leaving) || (!facts.spared && it->second.facts.spared);
   it->second.facts = facts;

@@ -6,6 +6,9 @@
 namespace ebb::actors {
 void PoolMachine::send_due(Instant now, Effects& effects) {
   std::int64_t next = next_check_mono_ms_;
+  if (idle_from_mono_ms_ > now.mono_ms && !waiting_.empty()) {
+    next = std::min(next, idle_from_mono_ms_);
+  }
   for (auto it = nodes_unsettled_.begin(); it != nodes_unsettled_.end();) {
     NodeEntry& node = nodes_.at(*it);
     if (node.conversation.must_send(now.mono_ms) && node.heard) {

@@ -187,13 +187,14 @@ class Search {
     std::vector<bool> taken(candidates_.size(), false);
     if (!request_.must_free.any_positive()) {
       for (const Counted counted : {Counted::Now, Counted::AfterLeaving}) {
+        if (request_.free_only && counted == Counted::AfterLeaving) break;
         if (auto places = fit(rooms(taken, counted), request_.groups)) {
           return found(std::move(*places), taken);
         }
       }
     }
     const std::vector<bool> all(candidates_.size(), true);
-    if (!holds(all)) return not_found(all);
+    if (request_.free_only || !holds(all)) return not_found(all);
     // The smallest prefix in the order of cost that serves, then given back from the dearest end.
     std::size_t low = 0, high = candidates_.size();
     while (low < high) {
@@ -254,7 +255,8 @@ class Search {
     for (const PodGroup& group : request_.groups) {
       answer.wanted_gpu_milli += group.each.gpu_milli * group.pods;
     }
-    for (const Room& room : rooms(all, Counted::AfterLeaving)) {
+    const Counted counted = request_.free_only ? Counted::Now : Counted::AfterLeaving;
+    for (const Room& room : rooms(all, counted)) {
       answer.usable_gpu_milli += std::accumulate(room.cards.begin(), room.cards.end(), GpuMilli{0});
       if (!request_.groups.empty())
         answer.pods_that_fit += pods_that_fit(room, request_.groups[0].each);

@@ -36,6 +36,7 @@ struct PlaceRequest {
   std::vector<PodGroup> groups;
   std::vector<std::string> node_types;  // allowed; empty: any. All pods of a claim get the same type
   bool take_idle = false;               // an in-quota claim may evict idle holders
+  bool free_only = false;               // an idle claim: not what others are only about to leave
   std::vector<TakeRule> rules;
   Amount must_free;                     // in-quota victims have to hold at least this (of the chosen type)
   std::vector<NodeId> avoid;            // nodes that refused this claim

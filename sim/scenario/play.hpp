@@ -1,0 +1,16 @@
+// Plays a scenario with the real machines in virtual time and says what was not as expected.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "sim/scenario/file.hpp"
+
+namespace ebb::sim {
+
+struct Verdict {
+  std::vector<std::string> failed;
+  std::uint64_t hash = 0;
+};
+Verdict play(const Scenario& scenario, std::uint64_t seed);
+
+}  // namespace ebb::sim

@@ -1,5 +1,7 @@
 // ebb-sim: the simulated world as a program.
-//   ebb-sim scenario FILE...   plays each file, prints one JSON line a file, exit 1 if any failed
+//   ebb-sim scenario [--trace] FILE...   plays each file, prints one JSON line a file, exit 1 if
+//   any failed;
+//                                        --trace: decisions and alarms on standard error
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -11,7 +13,7 @@
 namespace {
 using ebb::sim::Json;
 
-bool play_file(const std::string& path) {
+bool play_file(const std::string& path, std::ostream* trace) {
   Json line;
   line["id"] = path;
   line["passed"] = false;
@@ -26,7 +28,7 @@ bool play_file(const std::string& path) {
   } else {
     line["id"] = scenario->id;
     try {
-      for (const std::string& fault : ebb::sim::play(*scenario, 1).failed) {
+      for (const std::string& fault : ebb::sim::play(*scenario, 1, trace).failed) {
         line["failed"].push_back(fault);
       }
     } catch (const Json::exception& error) {
@@ -41,10 +43,13 @@ bool play_file(const std::string& path) {
 
 int main(int argc, char** argv) {
   if (argc < 3 || std::string(argv[1]) != "scenario") {
-    std::cerr << "usage: ebb-sim scenario FILE...\n";
+    std::cerr << "usage: ebb-sim scenario [--trace] FILE...\n";
     return 2;
   }
   bool all = true;
-  for (int i = 2; i < argc; ++i) all = play_file(argv[i]) && all;
+  const bool trace = std::string(argv[2]) == "--trace";
+  for (int i = trace ? 3 : 2; i < argc; ++i) {
+    all = play_file(argv[i], trace ? &std::cerr : nullptr) && all;
+  }
   return all ? 0 : 1;
 }

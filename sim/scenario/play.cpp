@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ostream>
 #include <set>
 
 #include "actors/records.hpp"
@@ -17,14 +18,14 @@ std::int64_t ms(const Json& seconds) { return std::llround(seconds.get<double>()
 
 class Player {
  public:
-  Player(const Scenario& scenario, std::uint64_t seed)
-      : scenario_(scenario), world_(seed, kZero - kBefore) {}
+  Player(const Scenario& scenario, std::uint64_t seed, std::ostream* trace)
+      : scenario_(scenario), trace_(trace), world_(seed, kZero - kBefore) {}
 
   Verdict play() {
+    for (const WorkloadCase& workload : scenario_.workloads) set_programs(workload);
     const auto waiting = build_start(scenario_, kZero, &world_);
     if (!waiting) return {{waiting.refusal().message}, 0};
     watch();
-    for (const WorkloadCase& workload : scenario_.workloads) set_programs(workload);
     boot_all();
     std::int64_t moment = kZero - kBefore / 2;
     for (const std::string& id : *waiting) {
@@ -115,6 +116,10 @@ class Player {
     world_.on_start = [this](const PodId& id) {
       starts_[id.workload].push_back(world_.now().wall_ms);
       moved_ = true;
+    };
+    world_.on_decision = [this](const std::string& address, const std::string& line) {
+      if (trace_ == nullptr) return;
+      *trace_ << (world_.now().wall_ms - kZero) << " ms " << address << ": " << line << '\n';
     };
     world_.after_step = [this] { check_always(); };
     world_.on_deliver = [this](v1::Envelope& envelope) {
@@ -509,6 +514,7 @@ class Player {
   }
 
   const Scenario& scenario_;
+  std::ostream* const trace_;
   World world_;
   std::vector<std::string> failed_;
   std::vector<std::string> refusals_;
@@ -519,6 +525,8 @@ class Player {
 };
 }  // namespace
 
-Verdict play(const Scenario& scenario, std::uint64_t seed) { return Player(scenario, seed).play(); }
+Verdict play(const Scenario& scenario, std::uint64_t seed, std::ostream* trace) {
+  return Player(scenario, seed, trace).play();
+}
 
 }  // namespace ebb::sim

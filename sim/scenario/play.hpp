@@ -1,5 +1,6 @@
 // Plays a scenario with the real machines in virtual time and says what was not as expected.
 #pragma once
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@ struct Verdict {
   std::vector<std::string> failed;
   std::uint64_t hash = 0;
 };
-Verdict play(const Scenario& scenario, std::uint64_t seed);
+/// `trace`: where every decision and alarm goes, one line each; null: nowhere.
+Verdict play(const Scenario& scenario, std::uint64_t seed, std::ostream* trace = nullptr);
 
 }  // namespace ebb::sim

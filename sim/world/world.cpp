@@ -87,6 +87,7 @@ void World::perform(const std::string& address, actors::Effects effects) {
   }
   if (on_decision) {
     for (const std::string& line : effects.decisions) on_decision(address, line);
+    for (const std::string& line : effects.alarms) on_decision(address, "alarm: " + line);
   }
   for (v1::Envelope& envelope : effects.sends) {
     envelope.set_from(address);

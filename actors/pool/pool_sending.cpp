@@ -100,7 +100,11 @@ v1::ClaimAnswer PoolMachine::answer_of(const ClaimEntry& claim) const {
     *victim->mutable_claim() = claim_of(key.first);
     victim->set_attempt(key.second);
     victim->set_quota(entry->second.asked ? request.quota() : entry->second.use.quota());
-    victim->set_node_type(entry->second.node_type);
+    const auto holder = holders_.find(key);
+    if (holder != holders_.end() && !holder->second.pods.empty()) {
+      const scheduling::NodeId node = holder->second.pods.begin()->second.place.node;
+      victim->set_node_type(fleet_.node(node).type);
+    }
     set(victim->mutable_amount(),
         total_of(entry->second.asked ? request.need() : entry->second.use.need()));
     *victim->mutable_for_claim() = claim_of(claim.key);

@@ -135,7 +135,7 @@ void QuotaMachine::set_stage(ClaimState& claim, Stage stage) {
 }
 
 bool QuotaMachine::ask_for_plan(ClaimState& claim, const std::vector<std::string>& types) {
-  if (!claim.waiting()) return false;
+  if (!claim.waiting() || claim.plan_refused) return false;
   const bool below = may_take_below(claim);
   const bool same_level = may_take_same_level(claim);
   if (!below && !same_level) return false;

@@ -228,6 +228,7 @@ void QuotaMachine::on(const v1::ClaimAnswer& answer, Instant now, Effects& effec
   // An answer to an older question decides nothing: the pool will answer the latest one.
   if (answer.attempt() != claim.attempt || !claim.pool.settled()) return;
   claim.answer = answer;
+  claim.plan_refused = false;
   queue_planning_.erase(claim.key);
   switch (answer.state()) {
     case v1::ANSWER_STATE_UNPLACED:
@@ -286,6 +287,7 @@ void QuotaMachine::take_plan(ClaimState& claim, const v1::ClaimAnswer& answer, E
       // anew.
       drop_plan(claim);
       set_stage(claim, Stage::Queued);
+      claim.plan_refused = true;
       claim.answer.Clear();
       return;
     }

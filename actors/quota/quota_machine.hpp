@@ -65,6 +65,8 @@ class QuotaMachine final : public Machine {
     bool takes_victims = false;  // the plan may take in-quota victims
     std::vector<v1::VictimRef> plan_victims;
     Amounts borrowed;  // same-level: held beyond the guarantee for this claim
+    bool plan_refused =
+        false;  // its plan did not cover it: the pool drops it before it is asked anew
     bool idle_asked = false;
     v1::ClaimAnswer answer;        // latest of the pool for this attempt
     bool preempted = false;        // told to go, as `preempt` says

@@ -8,6 +8,7 @@ import argparse
 import glob
 import os
 import re
+import signal
 import statistics
 import sys
 import tempfile
@@ -80,6 +81,7 @@ def main():
     parser = argparse.ArgumentParser(prog="./dev bench preempt")
     parser.add_argument("--programs", required=True)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     with tempfile.TemporaryDirectory(prefix="ebb-bench-") as scratch:
         cluster = Cluster(options.programs, os.path.join(scratch, "d"), log_level="warn")
         try:

@@ -5,6 +5,7 @@ directory, and ends all of it. EBB_PROGRAMS names the directory of the built pro
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import unittest
@@ -14,6 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), "deploy"
 from local_cluster import Cluster, NotInTime, Refused, is_alive, start_ticks, wait_until  # noqa: E402,F401
 
 PROGRAMS = os.environ.get("EBB_PROGRAMS", os.path.join(HERE, "..", "..", "build", "release", "bin"))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a timeout ends what was started, too
 FINAL = ("Succeeded", "Failed", "Stopped")
 
 

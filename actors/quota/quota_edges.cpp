@@ -26,8 +26,23 @@ void QuotaMachine::return_to_parent(Effects& effects) {
     if (!answer.from_victims.any_positive()) continue;
     Amount lack = answer.from_victims;
     if (may_evict_) lack = choose_victims(type, lack, effects);
-    book_dues(type, lack, may_evict_ ? recall_victims_ : std::vector<v1::VictimRef>{});
+    book_dues(type, lack, may_evict_ ? victims_to_pass_on() : std::vector<v1::VictimRef>{});
   }
+}
+
+/// The parent's victims that lie below and that no child has been asked for yet.
+std::vector<v1::VictimRef> QuotaMachine::victims_to_pass_on() {
+  std::vector<v1::VictimRef> fresh;
+  std::set<std::string> listed;
+  for (const v1::VictimRef& victim : recall_victims_) {
+    if (branch_of(victim.quota()).empty()) continue;
+    const std::string name =
+        text_of(key_of(victim.claim())) + "#" + std::to_string(victim.attempt());
+    listed.insert(name);
+    if (recall_booked_.count(name) == 0) fresh.push_back(victim);
+  }
+  recall_booked_ = std::move(listed);
+  return fresh;
 }
 
 /// Asks own claims to go until they cover `lack`: those the parent listed, then by its own choice

@@ -160,6 +160,7 @@ class QuotaMachine final : public Machine {
   void return_to_parent(Effects& effects);
   void recall_from_children();
   void give_to_children();
+  std::vector<v1::VictimRef> victims_to_pass_on();
   Amount choose_victims(const std::string& type, Amount lack, Effects& effects);
   void book_dues(const std::string& type, const Amount& amount,
                  const std::vector<v1::VictimRef>& victims, const std::string& sparing = {});
@@ -204,6 +205,7 @@ class QuotaMachine final : public Machine {
   v1::VictimFilter filter_;
   v1::PreemptReason recall_reason_ = v1::PREEMPT_REASON_QUOTA_SCALED;
   std::vector<v1::VictimRef> recall_victims_;
+  std::set<std::string> recall_booked_;  // of these, passed on to children already
   std::string told_parent_;
 
   std::map<std::string, Edge> children_;

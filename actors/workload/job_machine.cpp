@@ -92,7 +92,14 @@ void JobMachine::pod_ended(ClaimRunner& runner, const ClaimHappening& ended, Ins
     return;
   const v1::RoleSpec& role = role_of(ended.pod);
   scheduling::PodEnd end_of_pod;
-  end_of_pod.exit_code = ended.error.empty() ? ended.exit_code : 127;
+  const auto report =
+      std::find_if(runner.record().pods().begin(), runner.record().pods().end(),
+                   [&](const v1::PodRecord& pod) { return pod.pod() == ended.pod; });
+  const bool ran = report != runner.record().pods().end() && report->report().pid() > 0 &&
+                   !report->report().never_started();
+  // One that could not be started ends as a shell says "not found"; one whose node rebooted keeps
+  // its unknown code.
+  end_of_pod.exit_code = ended.error.empty() || ran ? ended.exit_code : 127;
   end_of_pod.is_chief = ended.pod == 0;
   end_of_pod.all_others_ok = std::all_of(
       runner.record().pods().begin(), runner.record().pods().end(), [&](const v1::PodRecord& pod) {

@@ -16,13 +16,15 @@ PodEndMeans decide_pod_end(const PodEnd& end, const RestartRules& rules) {
     if (rules.policy == RestartPolicy::Always && restarts_left) return PodEndMeans::Restart;
     return end.all_others_ok ? PodEndMeans::Succeed : PodEndMeans::Wait;
   }
+  // Not the program's doing: its node rebooted, or nobody knows how it ended.
+  if (end.exit_code < 0) return PodEndMeans::Restart;
   if (!restarts_left) return PodEndMeans::Fail;
   switch (rules.policy) {
     case RestartPolicy::Always:
     case RestartPolicy::OnFailure:
       return PodEndMeans::Restart;
     case RestartPolicy::ExitCode:
-      return end.exit_code < 0 || end.exit_code >= 128 ? PodEndMeans::Restart : PodEndMeans::Fail;
+      return end.exit_code >= 128 ? PodEndMeans::Restart : PodEndMeans::Fail;
     case RestartPolicy::Never:
       break;
   }

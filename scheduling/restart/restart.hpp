@@ -4,7 +4,7 @@
 // Never. Source: api/NOTES.md "Jobs": RestartPolicy Always, Never, OnFailure, ExitCode (restart on
 // 128 and above, that is on signals; fail on 1 to 127), SuccessPolicy AllWorkers or ChiefWorker. An
 // unknown exit code (-1: the node rebooted or the shim was killed) says nothing against the
-// program, so it counts as one that may be restarted.
+// program: it restarts under every policy.
 #pragma once
 #include <cstdint>
 #include <string_view>

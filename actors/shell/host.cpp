@@ -197,17 +197,20 @@ class Host::Inside : public Outside {
                                         507));
     }
     const std::string to = envelope.to();
+    const bool reads = only_reads(envelope);
     auto shared = std::make_shared<v1::Envelope>(std::move(envelope));
     shared->set_from(settings_.reply_address);
     shared->set_correlation_id(id);
     if (!route(std::move(shared), true)) {
       return answer_at(0, refusal_reply("NotFound", "there is no " + to, 404));
     }
-    timer_.at(now().mono_ms + timeout_ms, [this, id, to, timeout_ms] {
-      asks_.answer(id, refusal_reply("Timeout",
-                                     to + " did not answer within " + std::to_string(timeout_ms) +
+    timer_.at(now().mono_ms + timeout_ms, [this, id, to, timeout_ms, reads] {
+      const bool full = !store_.writable() && !reads;
+      asks_.answer(id, refusal_reply(full ? "StoreFull" : "Timeout",
+                                     (full ? "the disk of the store is full; " : "") + to +
+                                         " did not answer within " + std::to_string(timeout_ms) +
                                          " ms; whether it was done is not known",
-                                     504));
+                                     full ? 507 : 504));
     });
   }
 

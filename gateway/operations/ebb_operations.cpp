@@ -92,6 +92,8 @@ Task<Result<Json>> overview(Desk& desk, Call) {
                        {"Pods", node.pods_size()}});
     }
   }
+  // A GPU that is promised in-quota while its idle pod still leaves counts for both.
+  const std::int64_t free_milli = total.gpu_milli - in_quota.gpu_milli - idle.gpu_milli;
   co_return Json{{"Clock", time_text(desk.wall_ms())},
                  {"ClockMs", desk.wall_ms()},
                  {"Quotas", std::move(quotas)},
@@ -101,7 +103,7 @@ Task<Result<Json>> overview(Desk& desk, Call) {
                  {"TotalGPU", gpus(total.gpu_milli)},
                  {"InQuotaGPU", gpus(in_quota.gpu_milli)},
                  {"IdleUsedGPU", gpus(idle.gpu_milli)},
-                 {"FreeGPU", gpus(total.gpu_milli - in_quota.gpu_milli - idle.gpu_milli)}};
+                 {"FreeGPU", gpus(std::max<std::int64_t>(0, free_milli))}};
 }
 
 Task<Result<Json>> decisions(Desk& desk, Call call) {

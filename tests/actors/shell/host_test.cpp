@@ -178,6 +178,18 @@ TEST_CASE("host: a question to nobody is refused with 404, one without answer in
   store.set_held(false);
 }
 
+TEST_CASE("host: a change that found the disk full is told so when its time is over") {
+  MemoryStore store(MemoryStore::Mode::Threaded);
+  World world(store);
+  REQUIRE(world.heard("job/a start 1"));
+  store.set_full(true);
+  const v1::Reply reply = world.ask("job/a", scale(2), 20).get();
+  CHECK(reply.refusal().code() == "StoreFull");
+  CHECK(reply.refusal().http_status() == 507);
+  CHECK(reply.refusal().message().find("not known") != std::string::npos);
+  store.set_full(false);
+}
+
 TEST_CASE("host: with a full disk changes are refused and views are answered; it goes on later") {
   MemoryStore store(MemoryStore::Mode::Threaded);
   World world(store);

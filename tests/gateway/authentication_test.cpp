@@ -7,7 +7,9 @@ using namespace ebb::gateway;
 namespace {
 
 constexpr std::int64_t kNow = 1'767'225'600'000;  // 2026-01-01T00:00:00Z
-const std::string kNames = "content-type;host;x-acs-action;x-acs-content-sha256;x-acs-date;x-acs-signature-nonce;x-acs-version";
+const std::string kNames =
+    "content-type;host;x-acs-action;x-acs-content-sha256;x-acs-date;x-acs-signature-nonce;x-acs-"
+    "version";
 
 /// Signed outside of this code, with Python's hashlib and hmac, by the rules of the API notes.
 HttpRequest signed_request() {
@@ -16,15 +18,17 @@ HttpRequest signed_request() {
   request.path = "/api/v1/quotas";
   request.query = {{"b", "2 3"}, {"a", "x/y~z"}};
   request.body = R"({"QuotaName":"x"})";
-  request.headers = {{"host", "127.0.0.1:7070"},
-                     {"content-type", "application/json"},
-                     {"x-acs-action", "CreateQuota"},
-                     {"x-acs-content-sha256", "bdc7402238e75cc81d52cd0a6cde1fbc800513fd33aa2aff943508e4fde69b5d"},
-                     {"x-acs-date", "2026-01-01T00:00:00Z"},
-                     {"x-acs-signature-nonce", "n-1"},
-                     {"x-acs-version", "2022-01-12"}};
+  request.headers = {
+      {"host", "127.0.0.1:7070"},
+      {"content-type", "application/json"},
+      {"x-acs-action", "CreateQuota"},
+      {"x-acs-content-sha256", "bdc7402238e75cc81d52cd0a6cde1fbc800513fd33aa2aff943508e4fde69b5d"},
+      {"x-acs-date", "2026-01-01T00:00:00Z"},
+      {"x-acs-signature-nonce", "n-1"},
+      {"x-acs-version", "2022-01-12"}};
   request.headers["authorization"] =
-      "ACS3-HMAC-SHA256 Credential=key-1,SignedHeaders=" + kNames + ",Signature=02487b17dc975734c9ceb282912f3195beeaaebb3281f19c1b066090076668a4";
+      "ACS3-HMAC-SHA256 Credential=key-1,SignedHeaders=" + kNames +
+      ",Signature=02487b17dc975734c9ceb282912f3195beeaaebb3281f19c1b066090076668a4";
   return request;
 }
 

@@ -20,7 +20,8 @@ Json a_job() {
            {{{"Type", "Worker"},
              {"PodCount", 2},
              {"ResourceConfig", {{"GPU", "8"}, {"CPU", "64"}, {"Memory", "512Gi"}}}}}},
-          {"Settings", {{"OversoldType", "AcceptQuotaOverSold"}, {"TerminationGracePeriodSeconds", 20}}}};
+          {"Settings",
+           {{"OversoldType", "AcceptQuotaOverSold"}, {"TerminationGracePeriodSeconds", 20}}}};
 }
 
 /// The job with one field replaced; a null erases it.
@@ -95,20 +96,28 @@ TEST_CASE("CreateJob: every refusal names field, value and what is allowed") {
       {a_job_with(gpus, "1.5.0"), 400, at + "\"1.5.0\"" + gpu},
       {a_job_with(gpus, "NaN"), 400, at + "\"NaN\"" + gpu},
       {a_job_with(gpus, "1.5"), 400, at + "\"1.5\"; more than one GPU must be whole GPUs"},
-      {a_job_with(gpus, "0.5"), 400, at + "\"0.5\"; whole GPUs are allowed: quota 1.1 has EnableGPUShare off"},
+      {a_job_with(gpus, "0.5"), 400,
+       at + "\"0.5\"; whole GPUs are allowed: quota 1.1 has EnableGPUShare off"},
       {a_job_with(gpus, 9), 400,
-       "JobSpecs[0] asks for 2 pods of 9 GPU, 64 CPU, 512Gi at once; no node can ever hold one: " + tree},
+       "JobSpecs[0] asks for 2 pods of 9 GPU, 64 CPU, 512Gi at once; no node can ever hold one: " +
+           tree},
       {a_job_with(pods, 17), 400,
-       "JobSpecs[0] asks for 17 pods of 8 GPU, 64 CPU, 512Gi at once; all nodes together hold at most 16: " + tree},
-      {a_job_with(pods, 0), 400, "JobSpecs[0].PodCount is 0; a whole number from 1 to 10000 is allowed"},
+       "JobSpecs[0] asks for 17 pods of 8 GPU, 64 CPU, 512Gi at once; all nodes together hold at "
+       "most 16: " +
+           tree},
+      {a_job_with(pods, 0), 400,
+       "JobSpecs[0].PodCount is 0; a whole number from 1 to 10000 is allowed"},
       {a_job_with("/JobSpecs/0/ResourceConfig/GPUType", "H100"), 400,
        "JobSpecs[0].ResourceConfig.GPUType is \"H100\"; " + tree},
-      {a_job_with("/JobSpecs/0/Type", "Head"), 400, "JobSpecs[0].Type is \"Head\"; allowed: Master, Worker"},
+      {a_job_with("/JobSpecs/0/Type", "Head"), 400,
+       "JobSpecs[0].Type is \"Head\"; allowed: Master, Worker"},
       {a_job_with("/JobType", "PyTorch"), 400,
-       "JobType is \"PyTorch\"; allowed: ElasticBatchJob, MPIJob, PyTorchJob, RayJob, TFJob, XGBoostJob; "
+       "JobType is \"PyTorch\"; allowed: ElasticBatchJob, MPIJob, PyTorchJob, RayJob, TFJob, "
+       "XGBoostJob; "
        "did you mean PyTorchJob?"},
       {a_job_with("/DisplayName", "a b"), 400,
-       "DisplayName is \"a b\"; 1 to 256 letters, digits, `_ . -` are allowed, a letter or digit first"},
+       "DisplayName is \"a b\"; 1 to 256 letters, digits, `_ . -` are allowed, a letter or digit "
+       "first"},
       {a_job_with("/ResourceId", "nope"), 404, "there is no quota \"nope\""},
       {a_job_with("/WorkspaceId", "nope"), 404, "there is no workspace \"nope\""},
       {a_job_with("/ResourceId", "quota11/../x"), 404, "there is no quota \"quota11/../x\""},
@@ -161,8 +170,8 @@ TEST_CASE("CreateJob: while the store is full new work is refused with 503") {
 
 namespace {
 
-v1::WorkloadRecord a_record(const std::string& id, const std::string& name, const std::string& status,
-                            std::int64_t created_ms) {
+v1::WorkloadRecord a_record(const std::string& id, const std::string& name,
+                            const std::string& status, std::int64_t created_ms) {
   v1::WorkloadRecord record;
   record.mutable_spec()->set_id(id);
   record.mutable_spec()->set_product(v1::PRODUCT_JOB);
@@ -186,7 +195,8 @@ TEST_CASE("GetJob: an evicted job shows why it waits, its pods and their earlier
   World world;
   auto record = a_record("dlc1", "train-7", "Queuing", world.post.clock_ms - 60'000);
   record.mutable_wait()->set_code(v1::WAIT_CODE_QUOTA);
-  record.mutable_wait()->set_sentence("quota 1.1 has 8 of 48 GPUs free, the gang needs 16; position 3");
+  record.mutable_wait()->set_sentence(
+      "quota 1.1 has 8 of 48 GPUs free, the gang needs 16; position 3");
   auto* claim = record.add_claims();
   claim->set_attempt(2);
   claim->set_phase(v1::CLAIM_PHASE_WAITING);
@@ -206,7 +216,8 @@ TEST_CASE("GetJob: an evicted job shows why it waits, its pods and their earlier
   REQUIRE(answer.status == 200);
   CHECK(answer.body["Status"] == "Queuing");
   CHECK(answer.body["ReasonCode"] == "QuotaNotCovered");
-  CHECK(answer.body["ReasonMessage"] == "quota 1.1 has 8 of 48 GPUs free, the gang needs 16; position 3");
+  CHECK(answer.body["ReasonMessage"] ==
+        "quota 1.1 has 8 of 48 GPUs free, the gang needs 16; position 3");
   CHECK(answer.body["GmtCreateTime"] == "2025-12-31T23:59:00Z");
   CHECK(answer.body["WorkspaceName"] == "workspace_b");
   REQUIRE(answer.body["Pods"].size() == 2);
@@ -225,8 +236,10 @@ TEST_CASE("ListJobs: filters, sorts and pages; without a time range the last sev
   const std::int64_t now = world.post.clock_ms;
   const std::int64_t day = 86'400'000;
   world.post.record("job/dlca", "WorkloadRecord", a_record("dlca", "alpha", "Running", now - day));
-  world.post.record("job/dlcb", "WorkloadRecord", a_record("dlcb", "beta", "Queuing", now - 2 * day));
-  world.post.record("job/dlcc", "WorkloadRecord", a_record("dlcc", "alphabet", "Queuing", now - 8 * day));
+  world.post.record("job/dlcb", "WorkloadRecord",
+                    a_record("dlcb", "beta", "Queuing", now - 2 * day));
+  world.post.record("job/dlcc", "WorkloadRecord",
+                    a_record("dlcc", "alphabet", "Queuing", now - 8 * day));
   const auto names = [&](const std::string& query) {
     const auto answer = world.ask("GET", "/api/v1/jobs" + query);
     std::string text = std::to_string(answer.body.value("TotalCount", -1)) + ":";
@@ -237,7 +250,8 @@ TEST_CASE("ListJobs: filters, sorts and pages; without a time range the last sev
   };
   CHECK(names("") == "2: alpha beta");
   CHECK(names("?StartTime=2025-12-01T00:00:00Z") == "3: alpha beta alphabet");
-  CHECK(names("?StartTime=2025-12-01T00:00:00Z&SortBy=DisplayName&Order=asc") == "3: alpha alphabet beta");
+  CHECK(names("?StartTime=2025-12-01T00:00:00Z&SortBy=DisplayName&Order=asc") ==
+        "3: alpha alphabet beta");
   CHECK(names("?StartTime=2025-12-01T00:00:00Z&DisplayName=ALPHA") == "2: alpha alphabet");
   CHECK(names("?DisplayName=alpha&DisplayNameSearchMode=Exact") == "1: alpha");
   CHECK(names("?Status=Queuing,Running&PageSize=1&PageNumber=2") == "2: beta");
@@ -249,7 +263,8 @@ TEST_CASE("ListJobs: filters, sorts and pages; without a time range the last sev
         "StartTime is \"yesterday\"; a time such as 2026-01-31T08:00:00Z is allowed");
   CHECK(names("?Order=up") == "Order is \"up\"; asc or desc is allowed");
   CHECK(names("?SortBy=Colour").starts_with("SortBy is \"Colour\"; allowed: DisplayName, "));
-  CHECK(names("?Statuss=Running") == "Statuss is not a parameter of ListJobs; did you mean Status?");
+  CHECK(names("?Statuss=Running") ==
+        "Statuss is not a parameter of ListJobs; did you mean Status?");
   CHECK(names("?PipelineId=x") == "PipelineId of ListJobs is not supported by Ebb; leave it out");
 
   auto gone = a_record("dlca", "alpha", "Stopped", now - day);

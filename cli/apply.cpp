@@ -5,6 +5,21 @@
 namespace ebb::cli {
 namespace {
 
+/// Whether `now` already is what `wanted` says; what `wanted` leaves out may be anything.
+bool holds(const Json& now, const Json& wanted) {
+  if (wanted.is_null()) return true;
+  if (wanted.is_object()) {
+    for (const auto& [key, inner] : wanted.items()) {
+      if (!holds(now.is_object() && now.contains(key) ? now[key] : Json(), inner)) return false;
+    }
+    return true;
+  }
+  const auto text = [](const Json& value) {
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  };
+  return wanted == now || (!now.is_null() && text(wanted) == text(now));
+}
+
 class Applier {
  public:
   Applier(const ApplyFile& file, Shell& shell) : file_(file), shell_(shell) {}
@@ -106,24 +121,29 @@ class Applier {
       quotas_[item.name] = {{"QuotaId", answer.value("QuotaId", "")}, {"QuotaName", item.name}};
       return say("quota " + item.name + ": created");
     }
-    const std::string id = now->second.value("QuotaId", "");
+    const Json& there = now->second;
+    const std::string id = there.value("QuotaId", "");
     Json change = Json::object();
     for (const char* field : {"Description", "Labels", "QueueStrategy", "QuotaConfig"}) {
-      if (body.contains(field)) change[field] = body[field];
+      if (body.contains(field) && !holds(there.value(field, Json()), body[field])) {
+        change[field] = body[field];
+      }
     }
     if (!change.empty()) need(shell_.client().put("/api/v1/quotas/" + encoded(id), change));
-    if (!body.contains("Min")) return say("quota " + item.name + ": updated");
-    if (parent.empty()) {
-      if (same_nodes(now->second.value("Min", Json::object()), body["Min"])) {
-        return say("quota " + item.name + ": is there");
-      }
-      need(shell_.client().put("/api/v1/quotas/" + encoded(id) + "/action/scale",
-                               {{"Min", body["Min"]}}));
-      return say("quota " + item.name + ": scaling");
+    const std::string sentence =
+        "quota " + item.name + (change.empty() ? ": is there" : ": updated");
+    const Json min = body.value("Min", Json());
+    const Json min_now = there.value("Min", Json::object());
+    if (min.is_null() || (parent.empty() ? same_nodes(min_now, min) : holds(min_now, min))) {
+      return say(sentence);
     }
-    wishes_[parent].push_back({{"QuotaId", id}, {"Min", body["Min"]}});
-    wish_items_.emplace(parent, &item);
-    say("quota " + item.name + ": is there");
+    if (parent.empty()) {
+      need(shell_.client().put("/api/v1/quotas/" + encoded(id) + "/action/scale", {{"Min", min}}));
+    } else {
+      wishes_[parent].push_back({{"QuotaId", id}, {"Min", min}});
+      wish_items_.emplace(parent, &item);
+    }
+    say(sentence + ", scaling");
   }
 
   static bool same_nodes(const Json& now, const Json& wanted) {

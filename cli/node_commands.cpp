@@ -91,6 +91,17 @@ void add_workspace_commands(CLI::App& app, Shell& shell) {
     shell.print_done(answer, "/Resources/0/Id", "workspace " + *name + " may use quota " + *quota);
   });
 
+  one = workspace->add_subcommand("unbind", "take a quota from a workspace");
+  one->add_option("WORKSPACE", *name, "id or name")->required();
+  one->add_option("QUOTA", *quota, "id or name")->required();
+  one->callback([&shell, name, quota] {
+    const Json answer =
+        need(shell.client().remove("/api/v1/workspaces/" + encoded(shell.workspace_id(*name)) +
+                                   "/resources?ResourceIds=" + encoded(shell.quota_id(*quota))));
+    shell.print_done(answer, "/ResourceIds/0",
+                     "workspace " + *name + " no longer uses quota " + *quota);
+  });
+
   auto* member = workspace->add_subcommand("member", "members of a workspace");
   member->require_subcommand(1);
   auto user = std::make_shared<std::string>();
@@ -105,6 +116,15 @@ void add_workspace_commands(CLI::App& app, Shell& shell) {
     const Json answer = need(shell.client().post(
         "/api/v1/workspaces/" + encoded(shell.workspace_id(*name)) + "/members", body));
     shell.print_done(answer, "/Members/0/MemberId", *user + " is a member of " + *name);
+  });
+  one = member->add_subcommand("remove", "remove a member");
+  one->add_option("WORKSPACE", *name, "id or name")->required();
+  one->add_option("USER", *user)->required();
+  one->callback([&shell, name, user] {
+    const Json answer =
+        need(shell.client().remove("/api/v1/workspaces/" + encoded(shell.workspace_id(*name)) +
+                                   "/members?MemberIds=" + encoded(*user)));
+    shell.print_done(answer, "/RequestId", *user + " is no longer a member of " + *name);
   });
   one = member->add_subcommand("list", "members of a workspace");
   one->add_option("WORKSPACE", *name, "id or name")->required();

@@ -24,7 +24,7 @@ struct AccessKey {
 struct GatewaySettings {
   std::string address = "127.0.0.1";
   std::uint16_t port = 7070;  // 0: any free one
-  std::string token;          // bearer token of the tenant's administrator; must not be empty
+  std::string token;          // of the tenant's administrator; also the secret of the key `admin`
   std::vector<AccessKey> access_keys;
   std::size_t threads = 2;
   std::int64_t reply_timeout_ms = 10'000;

@@ -160,6 +160,13 @@ void respond(const restinio::request_handle_t& raw, const HttpAnswer& answer) {
       .done();
 }
 
+/// Clients that sign their requests use the administrator's token as the secret of the key `admin`.
+std::vector<AccessKey> keys_of(const GatewaySettings& settings) {
+  std::vector<AccessKey> keys = settings.access_keys;
+  keys.push_back({"admin", settings.token, "admin"});
+  return keys;
+}
+
 std::int64_t real_time_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -195,7 +202,7 @@ class RestinioGateway : public Gateway {
         desk_(
             post, lists_, [this](std::function<void()> work) { asio::post(io_, std::move(work)); },
             settings.reply_timeout_ms),
-        authentication_(settings.token, settings.access_keys),
+        authentication_(settings.token, keys_of(settings)),
         dispatcher_(desk_, authentication_),
         counter_(std::make_shared<AddressCounter>(settings.connections_per_address_max)),
         server_(restinio::external_io_context(io_), server_settings(settings)),

@@ -151,6 +151,46 @@ Task<Result<Json>> list_resources(Desk& desk, Call call) {
   co_return Json{{"Resources", std::move(list)}, {"TotalCount", total}};
 }
 
+/// `to` says to the workspace what to take away; the ids that were.
+Task<Result<Json>> take_away(Desk& desk, std::string workspace, std::vector<std::string> ids,
+                             std::string field,
+                             void (*to)(v1::WorkspaceCommand*, const std::string&)) {
+  if (ids.empty())
+    co_return Refusal{"InvalidParameter", field + " is missing; it must be given", 400};
+  auto record = co_await desk.workspace(workspace);
+  if (!record) co_return record.refusal();
+  for (const std::string& id : ids) {
+    v1::Envelope envelope;
+    envelope.set_to("workspace/" + workspace);
+    to(envelope.mutable_workspace()->mutable_command(), id);
+    auto reply = co_await desk.ask(std::move(envelope));
+    if (!reply) co_return reply.refusal();
+  }
+  co_return Json(std::move(ids));
+}
+
+/// ResourceIds: ids of ListResources, or of the quotas themselves.
+Task<Result<Json>> unbind_quotas(Desk& desk, Call call) {
+  const std::string workspace = call.path["WorkspaceId"];
+  auto ids = list_of(call.query, "ResourceIds");
+  for (std::string& id : ids) {
+    if (id.starts_with(workspace + "-")) id = id.substr(workspace.size() + 1);
+  }
+  auto done = co_await take_away(
+      desk, workspace, std::move(ids), "ResourceIds",
+      [](v1::WorkspaceCommand* command, const std::string& id) { command->set_unbind_quota(id); });
+  if (!done) co_return done.refusal();
+  co_return Json{{"ResourceIds", *done}};
+}
+
+Task<Result<Json>> delete_members(Desk& desk, Call call) {
+  auto done = co_await take_away(
+      desk, call.path["WorkspaceId"], list_of(call.query, "MemberIds"), "MemberIds",
+      [](v1::WorkspaceCommand* command, const std::string& id) { command->set_remove_member(id); });
+  if (!done) co_return done.refusal();
+  co_return Json{{"Code", ""}, {"Message", ""}};
+}
+
 }  // namespace
 
 void add_workspace_operations(OperationTable& table) {
@@ -165,6 +205,8 @@ void add_workspace_operations(OperationTable& table) {
             {}, list_members);
   table.add("workspace", "CreateWorkspaceResource", {}, kCreateWorkspaceResourceFields,
             bind_quotas);
+  table.add("workspace", "DeleteWorkspaceResource", {"ResourceIds"}, {}, unbind_quotas);
+  table.add("workspace", "DeleteMembers", {"MemberIds"}, {}, delete_members);
   table.add("workspace", "ListResources",
             {"PageNumber", "PageSize", "QuotaIds", "ResourceName", "Verbose", "WorkspaceId"}, {},
             list_resources);

@@ -291,6 +291,11 @@ Json restart_records(const v1::WorkloadRecord& record) {
   return list;
 }
 
+/// A time that has not come is left out.
+void put_time(Json& out, const char* name, std::int64_t wall_ms) {
+  if (wall_ms > 0) out[name] = time_text(wall_ms);
+}
+
 Json shared_json(const v1::WorkloadRecord& record, const std::string& workspace_name,
                  std::int64_t wall_ms) {
   const v1::WorkloadSpec& spec = record.spec();
@@ -310,18 +315,18 @@ Json shared_json(const v1::WorkloadRecord& record, const std::string& workspace_
               {"Accessibility", spec.is_private() ? "PRIVATE" : "PUBLIC"},
               {"RestartTimes",
                std::to_string(record.restarts_used()) + "/" + std::to_string(spec.restarts_max())},
-              {"GmtCreateTime", time_text(spec.created_wall_ms())},
-              {"GmtSubmittedTime", time_text(record.submitted_wall_ms())},
-              {"GmtRunningTime", time_text(record.running_wall_ms())},
-              {"GmtFinishTime", time_text(record.finished_wall_ms())}};
+              {"GmtCreateTime", time_text(spec.created_wall_ms())}};
+  put_time(out, "GmtSubmittedTime", record.submitted_wall_ms());
+  put_time(out, "GmtRunningTime", record.running_wall_ms());
+  put_time(out, "GmtFinishTime", record.finished_wall_ms());
   const Json request = request_of(spec);
   for (const char* name : {"JobSpecs", "Envs", "UserCommand", "Settings"}) {
     if (request.contains(name)) out[name] = request[name];
   }
-  const std::string finished = time_text(record.finished_wall_ms());
-  if (record.status() == "Succeeded") out["GmtSuccessedTime"] = finished;
-  if (record.status() == "Failed") out["GmtFailedTime"] = finished;
-  if (record.status() == "Stopped") out["GmtStoppedTime"] = finished;
+  const std::int64_t finished = record.finished_wall_ms();
+  if (record.status() == "Succeeded") put_time(out, "GmtSuccessedTime", finished);
+  if (record.status() == "Failed") put_time(out, "GmtFailedTime", finished);
+  if (record.status() == "Stopped") put_time(out, "GmtStoppedTime", finished);
   if (record.running_wall_ms() > 0) {
     const std::int64_t end = record.finished_wall_ms() > 0 ? record.finished_wall_ms() : wall_ms;
     out["Duration"] = std::max<std::int64_t>(0, end - record.running_wall_ms()) / 1'000;

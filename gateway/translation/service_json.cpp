@@ -216,17 +216,30 @@ Result<v1::CronScaler> cron_scaler_of(const Json& body) {
   return cron;
 }
 
+namespace {
+
+/// The service notes from when on it looks for firings; only a moment of the schedule is one.
+bool has_fired(const v1::CronJob& job) {
+  auto expression = scheduling::parse_cron(job.schedule(), "Schedule");
+  auto zone = scheduling::parse_time_zone(job.time_zone(), "TimeZone");
+  if (!expression || !zone || job.last_fired_wall_ms() <= 0) return false;
+  const scheduling::CronSchedule schedule{*expression, *zone, {}};
+  return scheduling::next_after(schedule, job.last_fired_wall_ms() - 1) == job.last_fired_wall_ms();
+}
+
+}  // namespace
+
 Json cron_scaler_json(const v1::WorkloadRecord& record) {
   Json jobs = Json::array();
   for (const v1::CronJob& job : record.cron().jobs()) {
-    jobs.push_back({{"Name", job.name()},
-                    {"Schedule", job.schedule()},
-                    {"TargetSize", job.target_size()},
-                    {"State", job.last_fired_wall_ms() > 0 ? "Succeed" : "Submitted"},
-                    {"LastProbeTime", time_text(job.last_fired_wall_ms())},
-                    {"Message", job.last_fired_wall_ms() > 0
-                                    ? "scaled to " + std::to_string(job.target_size()) + " replicas"
-                                    : ""}});
+    const bool fired = has_fired(job);
+    jobs.push_back(
+        {{"Name", job.name()},
+         {"Schedule", job.schedule()},
+         {"TargetSize", job.target_size()},
+         {"State", fired ? "Succeed" : "Submitted"},
+         {"LastProbeTime", time_text(fired ? job.last_fired_wall_ms() : 0)},
+         {"Message", fired ? "scaled to " + std::to_string(job.target_size()) + " replicas" : ""}});
   }
   Json dates = Json::array();
   for (const std::string& date : record.cron().exclude_dates()) dates.push_back(date);

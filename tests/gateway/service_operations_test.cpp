@@ -150,6 +150,34 @@ TEST_CASE("cron scaler: what is right becomes a command, what is wrong names fie
   }
 }
 
+TEST_CASE("cron scaler: a moment that is no firing of the schedule is not shown as one") {
+  v1::WorkloadRecord record;
+  auto* job = record.mutable_cron()->add_jobs();
+  job->set_schedule("0 0 8 * * *");
+  job->set_time_zone("UTC");
+  job->set_target_size(16);
+  job->set_last_fired_wall_ms(1'767'254'399'000);  // 2026-01-01T07:59:59Z: looked for from then on
+  CHECK(cron_scaler_json(record)["ScaleJobs"][0]["State"] == "Submitted");
+  CHECK(cron_scaler_json(record)["ScaleJobs"][0]["LastProbeTime"] == "");
+  job->set_last_fired_wall_ms(1'767'254'400'000);
+  CHECK(cron_scaler_json(record)["ScaleJobs"][0]["State"] == "Succeed");
+  CHECK(cron_scaler_json(record)["ScaleJobs"][0]["LastProbeTime"] == "2026-01-01T08:00:00Z");
+}
+
+TEST_CASE("DeleteWorkspaceResource, DeleteMembers: each id is one command to the workspace") {
+  World world;
+  auto answer =
+      world.ask("DELETE", "/api/v1/workspaces/wsb/resources?ResourceIds=wsb-quota11,quota12");
+  REQUIRE_MESSAGE(answer.status == 200, answer.message());
+  CHECK(answer.body["ResourceIds"] == Json{"quota11", "quota12"});
+  CHECK(world.last_to("workspace/wsb").workspace().command().unbind_quota() == "quota12");
+  CHECK(world.ask("DELETE", "/api/v1/workspaces/wsb/members?MemberIds=ada").status == 200);
+  CHECK(world.last_to("workspace/wsb").workspace().command().remove_member() == "ada");
+  CHECK(world.ask("DELETE", "/api/v1/workspaces/wsb/members").message() ==
+        "MemberIds is missing; it must be given");
+  CHECK(world.ask("DELETE", "/api/v1/workspaces/none/members?MemberIds=ada").status == 404);
+}
+
 TEST_CASE("ListServiceInstances: each replica by itself, with where it answers") {
   World world;
   add_service(world);

@@ -86,13 +86,15 @@ TEST_CASE("CreateService: replicas that can never fit are refused at once, with 
   Json service = a_service();
   service["metadata"]["gpu"] = 9;
   CHECK(world.ask("POST", "/api/v2/services", service).message() ==
-        "metadata asks for 4 pods of 9 GPU, 32 CPU, 256Gi at once; no node can ever hold one: the "
+        "metadata.instance asks for 4 pods of 9 GPU, 32 CPU, 256Gi at once; no node can ever hold "
+        "one: the "
         "quota's tree has A100 "
         "(16 nodes, largest 8 GPU, 128 CPU, 1024Gi)");
   service = a_service();
   service["metadata"]["instance"] = 33;
   CHECK(world.ask("POST", "/api/v2/services", service).message() ==
-        "metadata asks for 33 pods of 4 GPU, 32 CPU, 256Gi at once; all nodes together hold at "
+        "metadata.instance asks for 33 pods of 4 GPU, 32 CPU, 256Gi at once; all nodes together "
+        "hold at "
         "most 32: the quota's tree "
         "has A100 (16 nodes, largest 8 GPU, 128 CPU, 1024Gi)");
   add_service(world);

@@ -106,6 +106,9 @@ void PoolMachine::on(const v1::PlaceClaim& place, Instant now, Effects& effects)
   }
   ClaimEntry& claim = entry_of(key);
   if (!claim.quota.receive(place.header())) return;
+  // An answer belongs to its question: one that reads like the last is still a new one, or the
+  // quota, which passes over what was said before its question, would wait for ever.
+  claim.told_quota.clear();
   if (place.attempt() < claim.attempt) return;
   if (place.attempt() > claim.attempt) {
     // The former attempt holds nothing any more; what a node's table still shows stays until the

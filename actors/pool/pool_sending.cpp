@@ -54,7 +54,10 @@ void PoolMachine::send_due(Instant now, Effects& effects) {
     ClaimEntry& claim = found->second;
     send_claim(claim, now, effects);
     const bool settled = claim.quota.settled() && claim.workload.settled();
-    if (!settled) next = std::min({next, claim.quota.due(), claim.workload.due()});
+    if (!settled) next = std::min(next, claim.workload.due());
+    // What its quota said of a former attempt gets no answer: to wake for that echo would be to
+    // spin.
+    if (!settled && claim.asked) next = std::min(next, claim.quota.due());
     if (settled) unsettled_.erase(key);
     maybe_forget(key);
   }

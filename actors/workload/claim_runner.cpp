@@ -68,7 +68,8 @@ void ClaimRunner::signal(int signo) {
 }
 
 bool ClaimRunner::settled() const {
-  if (!over()) return false;
+  // A conversation that has not begun, as after a rebuild, settles nothing.
+  if (!over() || !told_over_) return false;
   if (!quota_.settled() || !pool_.settled()) return false;
   return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& node) {
     return node.second.conversation.settled() && node.second.conversation.due() == kNever;
@@ -323,6 +324,7 @@ std::int64_t ClaimRunner::send_due(const v1::WorkloadSpec& spec, Instant now, Ef
   if (record_.phase() == v1::CLAIM_PHASE_GONE && record_.wanted()) {
     next = std::min(next, hold_until_mono_ms_);
   }
+  told_over_ = over();
   return next;
 }
 

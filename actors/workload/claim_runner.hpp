@@ -118,6 +118,7 @@ class ClaimRunner {
   std::int64_t hold_until_mono_ms_ = 0;
   int signal_ = 0;
   std::uint64_t signal_serial_ = 0;
+  bool told_over_ = false;  // its end is part of what was last said
   bool dirty_ = false;
 };
 

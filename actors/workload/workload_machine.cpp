@@ -41,11 +41,25 @@ void WorkloadMachine::handle(const v1::Envelope& envelope, Instant now, Effects&
     case v1::WorkloadInbox::kClaimTerms:
       if (ClaimRunner* runner = known(inbox.claim_terms().claim())) {
         runner->on(inbox.claim_terms(), now);
+      } else {
+        v1::ClaimDemand* gone =
+            effects.send(envelope.from()).mutable_quota()->mutable_claim_demand();
+        *gone->mutable_claim() = inbox.claim_terms().claim();
+        gone->set_attempt(inbox.claim_terms().attempt());
+        gone->set_phase(v1::CLAIM_PHASE_GONE);
+        set_last_word(gone->mutable_header(), inbox.claim_terms().header(), now);
       }
       break;
     case v1::WorkloadInbox::kClaimPlacement:
       if (ClaimRunner* runner = known(inbox.claim_placement().claim())) {
         runner->on(inbox.claim_placement(), now);
+      } else {
+        v1::ClaimUse* gone = effects.send(envelope.from()).mutable_pool()->mutable_claim_use();
+        *gone->mutable_claim() = inbox.claim_placement().claim();
+        gone->set_attempt(inbox.claim_placement().attempt());
+        gone->set_phase(v1::CLAIM_PHASE_GONE);
+        gone->set_quota(spec().quota_id());
+        set_last_word(gone->mutable_header(), inbox.claim_placement().header(), now);
       }
       break;
     case v1::WorkloadInbox::kPodReports: {
@@ -53,15 +67,10 @@ void WorkloadMachine::handle(const v1::Envelope& envelope, Instant now, Effects&
       if (ClaimRunner* runner = known(reports.claim())) {
         runner->on(reports, envelope.from(), now);
       } else {
-        // A replica that is over and forgotten: the node still waits for its echo.
-        Conversation once(context_.epoch);
-        (void)once.receive(reports.header());
         v1::PodOrders* orders = effects.send(envelope.from()).mutable_node()->mutable_pod_orders();
         *orders->mutable_claim() = reports.claim();
         orders->set_attempt(reports.attempt());
-        once.stamp(orders->mutable_header(), now.mono_ms);
-        orders->mutable_header()->mutable_stamp()->set_version(~0ull);  // nothing will follow
-        orders->mutable_header()->set_wants_echo(false);
+        set_last_word(orders->mutable_header(), reports.header(), now);
       }
       break;
     }
@@ -73,6 +82,17 @@ void WorkloadMachine::handle(const v1::Envelope& envelope, Instant now, Effects&
       return;
   }
   settle(now, effects);
+}
+
+/// For a replica that is over and forgotten here, to one who goes on about it: late messages may
+/// have raised it again there. Its number is never used again, so nothing will follow.
+void WorkloadMachine::set_last_word(v1::Header* header, const v1::Header& heard,
+                                    Instant now) const {
+  Conversation once(context_.epoch);
+  (void)once.receive(heard);
+  once.stamp(header, now.mono_ms);
+  header->mutable_stamp()->set_version(~0ull);
+  header->set_wants_echo(false);
 }
 
 void WorkloadMachine::take_happenings(Instant now, Effects& effects) {

@@ -55,6 +55,7 @@ class WorkloadMachine : public Machine {
   std::map<std::uint32_t, std::unique_ptr<ClaimRunner>> runners_;
 
  private:
+  void set_last_word(v1::Header* header, const v1::Header& heard, Instant now) const;
   void settle(Instant now, Effects& effects);
   void take_happenings(Instant now, Effects& effects);
   void remember(const ClaimRunner& runner, const ClaimHappening& over, Instant now);

@@ -49,6 +49,8 @@ class House {
   void kill_ebbd();                       // all machines but the nodes
 
   FaultRates faults;
+  /// Kinds of machines that may die alone: those whose neighbours live in other processes.
+  std::set<std::string> mortal = {"node"};
   void seed(std::uint32_t seed) { random_.seed(seed); }
   /// How long a pod's program runs and its exit code; negative: until it is told to go.
   std::function<std::pair<std::int64_t, int>(const v1::PodKey&)> program;
@@ -95,6 +97,7 @@ class House {
   std::map<std::string, Process> processes_;  // by key text
   std::map<std::string, v1::Reply> replies_;
   std::uint64_t next_correlation_ = 1;
+  int rounds_ = 0;
   std::mt19937 random_{1};
 };
 

@@ -82,6 +82,20 @@ TEST_CASE("service: fewer replicas take first those that wait, then the newest")
   CHECK(bench.holding() == 3);
 }
 
+TEST_CASE("service: who goes on about a replica that is over and forgotten hears that it is gone") {
+  WorkloadBench bench(a_service(2));
+  REQUIRE(bench.reaches("Running"));
+  bench.command(scale_to(1));
+  bench.run_ms(10'000);
+  REQUIRE(bench.saved().claims_size() == 1);
+  bench.forget_demand(1);  // as if late messages had raised it again in quota and pool
+  bench.preempt(1, v1::PREEMPT_REASON_QUOTA_SCALED, true);
+  bench.preempt(1, v1::PREEMPT_REASON_QUOTA_SCALED, false);
+  bench.run_ms(2'000);
+  CHECK(bench.demand(1).phase() == v1::CLAIM_PHASE_GONE);
+  CHECK(bench.use(1).phase() == v1::CLAIM_PHASE_GONE);
+}
+
 TEST_CASE("service: a replica that died is replaced, more slowly each time it dies again") {
   WorkloadBench bench(a_service(1));
   bench.program = [](std::uint32_t, std::uint32_t, std::uint32_t) {

@@ -165,3 +165,36 @@ TEST_CASE("whole path: all of ebbd dies at any time of a busy minute, and nothin
     CHECK(house.broken.empty());
   }
 }
+
+TEST_CASE("whole path: lives through losses, repeats, delays and deaths of single machines") {
+  for (std::uint32_t seed = 1; seed <= 60; ++seed) {
+    CAPTURE(seed);
+    House house(3);
+    house.seed(seed);
+    house.furnish(true);
+    house.add_quota("q11", 24);
+    house.program = [](const v1::PodKey& key) {
+      return std::pair{std::int64_t{key.workload() == "service/chat" ? -1 : 6'000}, 0};
+    };
+    // Quotas and the pool share ebbd with all others; the test above lets them die together.
+    house.mortal = {"node", "job", "service", "tenant", "workspace"};
+    const FaultRates rates{.lose = 0.1, .twice = 0.1, .die = 0.01, .latest_ms = 200};
+    house.faults = rates;
+    for (int i = 1; i <= 6; ++i) {
+      house.submit(job("d" + std::to_string(i), "q11", static_cast<std::uint32_t>(1 + i % 3), 4));
+    }
+    house.run_ms(2'000);
+    house.submit(service("chat", "q1", 2, 8));
+    CHECK(house.reaches("service/chat", "Running", 120'000));
+    house.workload("service/chat", scale_to(0));
+    house.run_ms(10'000);
+    house.faults = {};
+    for (int i = 1; i <= 6; ++i) {
+      CHECK(house.reaches("job/d" + std::to_string(i), "Succeeded", 120'000));
+    }
+    house.run_ms(30'000);
+    CHECK(is_empty(house));
+    INFO(house.last_decisions(30));
+    CHECK(house.broken.empty());
+  }
+}

@@ -366,6 +366,11 @@ void WorkloadBench::upgrade(std::uint32_t index) {
   claims_.at(index).terms.set_admitted(v1::CLAIM_CLASS_IN_QUOTA);
 }
 
+void WorkloadBench::forget_demand(std::uint32_t index) {
+  claims_.at(index).demand.Clear();
+  claims_.at(index).use.Clear();
+}
+
 void WorkloadBench::pod_exits(std::uint32_t index, std::uint32_t number, int exit_code) {
   for (auto& [place, holding] : holdings_) {
     const auto pod = holding.pods.find(number);

@@ -54,6 +54,7 @@ class WorkloadBench {
   void never(std::uint32_t index, const std::string& code, const std::string& message);
   void wait_reason(std::uint32_t index, v1::WaitCode code, const std::string& sentence);
   void upgrade(std::uint32_t index);  // an idle claim is covered by its quota now
+  void forget_demand(std::uint32_t index);
   void pod_exits(std::uint32_t index, std::uint32_t pod, int exit_code);
   v1::Reply command(const v1::WorkloadCommand& command);
   v1::WorkloadRecord describe();

@@ -367,8 +367,11 @@ void WorkloadBench::upgrade(std::uint32_t index) {
 }
 
 void WorkloadBench::forget_demand(std::uint32_t index) {
-  claims_.at(index).demand.Clear();
-  claims_.at(index).use.Clear();
+  Claim& claim = claims_.at(index);
+  claim.demand.Clear();
+  claim.use.Clear();
+  claim.quota = Conversation(1, claim.quota.mine().version);
+  claim.pool = Conversation(1, claim.pool.mine().version);
 }
 
 void WorkloadBench::pod_exits(std::uint32_t index, std::uint32_t number, int exit_code) {

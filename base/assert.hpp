@@ -1,5 +1,6 @@
-// EBB_ASSERT: a broken promise of our own code ends the program, in every build. What was acknowledged is in the store,
-// so stopping loses nothing. Input from outside is never asserted; it is checked and refused.
+// EBB_ASSERT: a broken promise of our own code ends the program, in every build. What was
+// acknowledged is in the store, so stopping loses nothing. Input from outside is never asserted; it
+// is checked and refused.
 #pragma once
 
 namespace ebb {

@@ -1,8 +1,10 @@
 // A moment as machines see it. Machines read no clock: each call brings its Instant.
 //
 // mono_ms: steady, of this process; for timers, grace periods, resends. Never saved.
-// wall_ms: the cluster's clock, milliseconds since 1970 UTC; for cron, places in the queue, views. It may run faster
-//          than real time (`--speed`), then `speed` tells how many wall milliseconds one mono millisecond is.
+// wall_ms: the cluster's clock, milliseconds since 1970 UTC; for cron, places in the queue, views.
+// It may run faster
+//          than real time (`--speed`), then `speed` tells how many wall milliseconds one mono
+//          millisecond is.
 #pragma once
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// Result<T>: a value or a refusal. A refusal says what was wrong with which field and what would be right; its code is
-// the API's, chosen where the rule is.
+// Result<T>: a value or a refusal. A refusal says what was wrong with which field and what would be
+// right; its code is the API's, chosen where the rule is.
 #pragma once
 #include <string>
 #include <utility>

@@ -1,7 +1,8 @@
 // Amounts of resources: of one node type (Amount) and by node type (Amounts).
 //
 // Units: GPU and CPU in thousandths (a quarter GPU is 250), memory in bytes; sums are exact.
-// Errors: none. Overflow is impossible for amounts that passed the API's bounds (scheduling/limits.hpp).
+// Errors: none. Overflow is impossible for amounts that passed the API's bounds
+// (scheduling/limits.hpp).
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -1,9 +1,10 @@
-// The nodes of one pool as last seen, with who holds which GPU. Kept up to date change by change; nothing is copied for
-// a decision. Indexes: nodes by (type, what is free), and per node what could be freed by class and priority.
+// The nodes of one pool as last seen, with who holds which GPU. Kept up to date change by change;
+// nothing is copied for a decision. Indexes: nodes by (type, what is free), and per node what could
+// be freed by class and priority.
 //
-// Units: GPU thousandths per card, CPU thousandths, bytes. Handles are dense and reused only after removal.
-// Errors: none. A broken precondition (unknown handle, GPU number out of range) stops the program.
-// Source: DESIGN sections 4 and 5.
+// Units: GPU thousandths per card, CPU thousandths, bytes. Handles are dense and reused only after
+// removal. Errors: none. A broken precondition (unknown handle, GPU number out of range) stops the
+// program. Source: DESIGN sections 4 and 5.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -26,8 +27,8 @@ struct NodeSpec {
 };
 
 struct GpuPart {
-  std::uint32_t gpu = 0;     // number on its node
-  GpuMilli gpu_milli = 0;    // 1000: the whole card
+  std::uint32_t gpu = 0;   // number on its node
+  GpuMilli gpu_milli = 0;  // 1000: the whole card
   friend bool operator==(const GpuPart&, const GpuPart&) = default;
 };
 struct Place {
@@ -45,12 +46,15 @@ enum class HolderProduct : std::uint8_t { Job, Service, Instance };
 struct HolderFacts {
   HolderClass holder_class = HolderClass::InQuota;
   HolderProduct product = HolderProduct::Job;
-  int priority = 1;               // 1 to 9
-  std::uint32_t quota = 0;        // dense number of the quota it is charged to (in-quota) or waits in (idle)
-  std::int64_t started_ms = 0;    // later = newer = taken first among equals
-  std::int64_t checkpoint_ms = 0; // last checkpoint; work since then is lost by an eviction. 0: since its start
-  bool leaving = false;           // asked to go, or promised to a plan: its slots count as free for planning, once
-  bool spared = false;            // may not be taken now (minimum run time, just resumed)
+  int priority = 1;  // 1 to 9
+  std::uint32_t quota =
+      0;  // dense number of the quota it is charged to (in-quota) or waits in (idle)
+  std::int64_t started_ms = 0;  // later = newer = taken first among equals
+  std::int64_t checkpoint_ms =
+      0;  // last checkpoint; work since then is lost by an eviction. 0: since its start
+  bool leaving =
+      false;  // asked to go, or promised to a plan: its slots count as free for planning, once
+  bool spared = false;  // may not be taken now (minimum run time, just resumed)
 };
 
 class Fleet {
@@ -74,8 +78,9 @@ class Fleet {
   void update_holder(HolderId holder, const HolderFacts& facts);
   const HolderFacts& holder(HolderId holder) const;
   void remove_holder(HolderId holder);  // releases all its places
-  /// The holder's pod `place.pod` occupies or reserves this place. It may overlap places of leaving holders, never
-  /// exceed the card beside those that are not leaving (the caller got it from decide_placement or from the node).
+  /// The holder's pod `place.pod` occupies or reserves this place. It may overlap places of leaving
+  /// holders, never exceed the card beside those that are not leaving (the caller got it from
+  /// decide_placement or from the node).
   void hold(HolderId holder, const Place& place);
   void release(HolderId holder, std::uint32_t pod);
   const std::vector<Place>& places(HolderId holder) const;
@@ -84,7 +89,8 @@ class Fleet {
   /// Holders with a place on the node.
   std::vector<HolderId> holders_on(NodeId node) const;
 
-  /// Sums over usable nodes of a type ("" = all): what exists; what no holder occupies or reserves; by class.
+  /// Sums over usable nodes of a type ("" = all): what exists; what no holder occupies or reserves;
+  /// by class.
   Amount total(std::string_view type) const;
   Amount free(std::string_view type) const;
   Amount held(std::string_view type, HolderClass holder_class) const;

@@ -105,7 +105,9 @@ void House::carry_out(const std::string& address, Effects&& effects, bool sends)
     store_[record.key()] = std::move(record);
   }
   check_books();
-  if (std::getenv("TRACE") && faults.lose == 0) for (auto& d : effects.decisions) std::printf("@%ld   %s: %s\n", now_.mono_ms, address.c_str(), d.c_str());
+  if (std::getenv("TRACE") && faults.lose == 0)
+    for (auto& d : effects.decisions)
+      std::printf("@%ld   %s: %s\n", now_.mono_ms, address.c_str(), d.c_str());
   decisions.insert(decisions.end(), effects.decisions.begin(), effects.decisions.end());
   for (const std::string& alarm : effects.alarms) {
     // Under losses a node may well be silent for long enough to be suspected.
@@ -138,7 +140,14 @@ void House::fly(v1::Envelope envelope) {
 }
 
 void House::deliver(const v1::Envelope& envelope) {
-  if (std::getenv("TRACE")) { const std::string d = envelope.ShortDebugString(); if ((envelope.node().has_pod_orders() || envelope.workload().has_pod_reports() || envelope.pool().has_place_claim() || envelope.quota().has_claim_answer() || envelope.workload().has_claim_placement() || envelope.pool().has_claim_use()) && d.find("job/d2") != std::string::npos) std::printf("@%ld %s\n", now_.mono_ms, d.c_str()); }
+  if (std::getenv("TRACE")) {
+    const std::string d = envelope.ShortDebugString();
+    if ((envelope.node().has_pod_orders() || envelope.workload().has_pod_reports() ||
+         envelope.pool().has_place_claim() || envelope.quota().has_claim_answer() ||
+         envelope.workload().has_claim_placement() || envelope.pool().has_claim_use()) &&
+        d.find("job/d2") != std::string::npos)
+      std::printf("@%ld %s\n", now_.mono_ms, d.c_str());
+  }
   if (envelope.to().starts_with("gateway")) {
     replies_[envelope.correlation_id()] = envelope.reply();
     return;

@@ -167,7 +167,8 @@ TEST_CASE("whole path: all of ebbd dies at any time of a busy minute, and nothin
 }
 
 TEST_CASE("whole path: lives through losses, repeats, delays and deaths of single machines") {
-  for (std::uint32_t seed = std::getenv("TRACE") ? 44 : 1; seed <= (std::getenv("TRACE") ? 44u : 60u); ++seed) {
+  for (std::uint32_t seed = std::getenv("TRACE") ? 44 : 1;
+       seed <= (std::getenv("TRACE") ? 44u : 60u); ++seed) {
     CAPTURE(seed);
     House house(3);
     house.seed(seed);
@@ -193,7 +194,9 @@ TEST_CASE("whole path: lives through losses, repeats, delays and deaths of singl
       v1::PoolView view;
       view.ParseFromString(house.ask("pool/q1", ask).body());
       std::printf("POOL %s\n", view.DebugString().c_str());
-      std::printf("%s\n%s\n%s\n", house.last_decisions(60).c_str(), house.quota_view("q1").DebugString().c_str(), house.describe("service/chat").DebugString().c_str());
+      std::printf("%s\n%s\n%s\n", house.last_decisions(60).c_str(),
+                  house.quota_view("q1").DebugString().c_str(),
+                  house.describe("service/chat").DebugString().c_str());
     }
     house.workload("service/chat", scale_to(0));
     house.run_ms(10'000);

@@ -46,23 +46,27 @@ ClaimRunner::ClaimRunner(const Context& context, const v1::ClaimRecord& record)
 
 void ClaimRunner::want(Instant now, std::int64_t hold_ms) {
   EBB_ASSERT(record_.phase() == v1::CLAIM_PHASE_GONE);
+  stirred_ = true;
   record_.set_wanted(true);
   record_.set_since_wall_ms(now.wall_ms);
   next_attempt(now, hold_ms);
 }
 
 void ClaimRunner::leave(Instant now, std::int64_t hold_ms) {
+  stirred_ = true;
   hold_ms_ = hold_ms;
   begin_leaving(now);
 }
 
 void ClaimRunner::finish(Instant now) {
+  stirred_ = true;
   record_.set_wanted(false);
   dirty_ = true;
   begin_leaving(now);
 }
 
 void ClaimRunner::signal(int signo) {
+  stirred_ = true;
   signal_ = signo;
   ++signal_serial_;
 }
@@ -81,6 +85,7 @@ bool ClaimRunner::is_present(const v1::Claim& claim, std::uint32_t attempt) cons
 }
 
 void ClaimRunner::on(const v1::ClaimTerms& terms, Instant now) {
+  stirred_ = true;
   if (!quota_.receive(terms.header())) return;
   if (!is_present(terms.claim(), terms.attempt())) return;
   if (terms.has_wait()) wait_ = terms.wait();
@@ -93,6 +98,7 @@ void ClaimRunner::on(const v1::ClaimTerms& terms, Instant now) {
 }
 
 void ClaimRunner::on(const v1::ClaimPlacement& placement, Instant now) {
+  stirred_ = true;
   if (!pool_.receive(placement.header())) return;
   if (!is_present(placement.claim(), placement.attempt())) return;
   if (placement.has_preempt()) return told_to_go(placement.preempt(), now);
@@ -164,6 +170,7 @@ v1::PodRecord* ClaimRunner::pod(std::uint32_t number) {
 
 void ClaimRunner::on(const v1::PodReports& reports, const std::string& from, Instant now) {
   if (from != "node/" + reports.node()) return;
+  stirred_ = true;
   NodeTalk& talk = talk_with(reports.node());
   if (!talk.conversation.receive(reports.header())) return;
   if (reports.attempt() != record_.attempt()) return;
@@ -262,7 +269,9 @@ void ClaimRunner::next_attempt(Instant now, std::int64_t hold_ms) {
 
 void ClaimRunner::wake(Instant now) {
   const bool held = record_.phase() == v1::CLAIM_PHASE_GONE && record_.wanted();
-  if (held && now.mono_ms >= hold_until_mono_ms_) next_attempt(now, 0);
+  if (!held || now.mono_ms < hold_until_mono_ms_) return;
+  stirred_ = true;
+  next_attempt(now, 0);
 }
 
 ClaimRunner::NodeTalk& ClaimRunner::talk_with(const std::string& node) {
@@ -283,6 +292,9 @@ std::vector<ClaimHappening> ClaimRunner::happened() { return std::exchange(happe
 bool ClaimRunner::take_dirty() { return std::exchange(dirty_, false); }
 
 std::int64_t ClaimRunner::send_due(const v1::WorkloadSpec& spec, Instant now, Effects& effects) {
+  // A service of many replicas hears of one at a time: the others have nothing new to say.
+  if (!stirred_ && now.mono_ms < next_due_) return next_due_;
+  stirred_ = false;
   std::int64_t next = kNever;
   v1::ClaimDemand demand = demand_of(spec);
   if (says_anything_new(demand, &demand_told_)) quota_.touch();
@@ -325,7 +337,7 @@ std::int64_t ClaimRunner::send_due(const v1::WorkloadSpec& spec, Instant now, Ef
     next = std::min(next, hold_until_mono_ms_);
   }
   told_over_ = over();
-  return next;
+  return next_due_ = next;
 }
 
 v1::ClaimDemand ClaimRunner::demand_of(const v1::WorkloadSpec& spec) const {

@@ -83,7 +83,8 @@ class ClaimRunner {
   std::uint32_t index() const { return record_.index(); }
   v1::ClaimPhase phase() const { return record_.phase(); }
   bool running() const { return record_.phase() == v1::CLAIM_PHASE_RUNNING; }
-  void priority_changed() { demand_told_.clear(); }
+  /// What its neighbours hear of the workload may have changed.
+  void spec_changed() { stirred_ = true; }
 
  private:
   struct NodeTalk {
@@ -120,6 +121,8 @@ class ClaimRunner {
   std::uint64_t signal_serial_ = 0;
   bool told_over_ = false;  // its end is part of what was last said
   bool dirty_ = false;
+  bool stirred_ = true;         // something may have to be said
+  std::int64_t next_due_ = 0;   // mono time of the next resend or hold, while not stirred
 };
 
 /// What a claim of this workload needs.

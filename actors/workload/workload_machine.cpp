@@ -298,6 +298,7 @@ void WorkloadMachine::update(const v1::WorkloadUpdate& update, const v1::Envelop
     (*record_.mutable_spec()->mutable_labels())[key] = value;
   if (!update.request_json().empty())
     record_.mutable_spec()->set_request_json(update.request_json());
+  for (auto& [index, runner] : runners_) runner->spec_changed();
   dirty();
   accept(envelope, effects);
 }

@@ -31,7 +31,7 @@ namespace ebb::agent {
 namespace {
 constexpr int kNotStarted = 126;
 constexpr int kUnknownCode = -1;
-constexpr int kLeftoverEveryMs = 50, kHelperEveryMs = 50, kCheckpointEveryMs = 2'000;
+constexpr int kLeftoverEveryMs = 50, kCheckpointEveryMs = 2'000;
 constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 using What = v1::ProcessReport;
 
@@ -65,6 +65,7 @@ class Launcher::Inside {
       : settings_(std::move(settings)),
         reported_(std::move(reported)),
         files_{settings_.data},
+        nursery_(settings_.shim_program),
         epoll_(::epoll_create1(EPOLL_CLOEXEC)),
         wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
     if (settings_.cgroups) cgroups_ = Cgroups::find();
@@ -82,7 +83,6 @@ class Launcher::Inside {
     for (const auto& [key, pod] : pods_) {
       if (pod.control >= 0) ::close(pod.control);
     }
-    for (const pid_t helper : helpers_) ::waitpid(helper, nullptr, 0);
     ::close(wake_);
     ::close(epoll_);
   }
@@ -125,8 +125,6 @@ class Launcher::Inside {
         // Nothing was signalled; looking is harmless.
       }
       take_orders();
-      std::erase_if(helpers_,
-                    [](pid_t helper) { return ::waitpid(helper, nullptr, WNOHANG) != 0; });
       watch_leftovers();
       watch_checkpoints();
     }
@@ -134,7 +132,6 @@ class Launcher::Inside {
 
   int patience_ms() const {
     if (!leftovers_.empty()) return kLeftoverEveryMs;
-    if (!helpers_.empty()) return kHelperEveryMs;
     return pods_.empty() ? -1 : kCheckpointEveryMs;
   }
 
@@ -207,17 +204,16 @@ class Launcher::Inside {
                                 pod_file_name(name));
     shim.workdir = workdir;
     shim.port = std::to_string(pod.identity.port);
-    shim.command.assign(spec.command().begin(), spec.command().end());
+    shim.command = pod_command(spec);
     shim.env = pod_environment(order, {.node = node,
                                        .gpu_ids = nodes_[node].facts.gpu_ids,
                                        .master_address = master_of(node, spec.master_node()),
                                        .checkpoint_directory = pod.checkpoint,
                                        .mark = mark_of(pod),
                                        .port = pod.identity.port});
-    const auto spawned = spawn_shim(settings_.shim_program, shim);
-    if (!spawned) return fail(pod, spawned.refusal().message);
-    helpers_.push_back(spawned->helper);
-    attach(pod, spawned->control);
+    const Result<int> control = nursery_.start_shim(shim);
+    if (!control) return fail(pod, control.refusal().message);
+    attach(pod, *control);
   }
 
   void signal(const std::string& node, const v1::SignalPod& order) {
@@ -572,7 +568,7 @@ class Launcher::Inside {
   std::map<Key, RunningPod> pods_;
   std::map<int, Key> by_control_;
   std::set<Key> leftovers_;
-  std::vector<pid_t> helpers_;
+  ShimNursery nursery_;
   std::int64_t checkpoints_at_ms_ = 0;
   unsigned last_port_ = 0;
   const int epoll_, wake_;

@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <map>
+#include <sstream>
 
 namespace ebb::agent {
 namespace {
+/// Characters that no shell treats in a way of its own, after the first word.
+constexpr const char* kPlain =
+    " ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=:,./@%";
 constexpr unsigned kRendezvousFirst = 10'000, kRendezvousCount = 10'000;
 
 std::string gpu_list(const v1::LaunchPod& launch, const PodSurroundings& surroundings) {
@@ -27,6 +32,17 @@ unsigned rendezvous_port(const v1::PodKey& key) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
   }
   return kRendezvousFirst + static_cast<unsigned>((hash + key.attempt()) % kRendezvousCount);
+}
+
+std::vector<std::string> pod_command(const v1::LaunchSpec& spec) {
+  std::vector<std::string> given(spec.command().begin(), spec.command().end());
+  if (given.size() != 3 || given[0] != "/bin/sh" || given[1] != "-c") return given;
+  if (given[2].find_first_not_of(kPlain) != std::string::npos) return given;
+  std::istringstream text(given[2]);
+  std::vector<std::string> words{std::istream_iterator<std::string>(text), {}};
+  if (words.size() < 2 || words[0] != "exec" || words[1][0] == '-') return given;
+  words.erase(words.begin());
+  return words;
 }
 
 std::vector<std::string> pod_environment(const v1::LaunchPod& launch,

@@ -1,4 +1,4 @@
-// The environment of a pod: what the user gave, then what Ebb says, which wins.
+// The command and the environment of a pod: what the user gave, then what Ebb says, which wins.
 #pragma once
 #include <string>
 #include <vector>
@@ -19,6 +19,10 @@ struct PodSurroundings {
 /// NAME=value each.
 std::vector<std::string> pod_environment(const v1::LaunchPod& launch,
                                          const PodSurroundings& surroundings);
+
+/// `sh -c "exec PROGRAM WORDS"`, where no word means anything to a shell, is the program itself: a
+/// shell that would only become it costs as much as starting it. All else is as given.
+std::vector<std::string> pod_command(const v1::LaunchSpec& spec);
 
 /// Where rank 0 of an attempt listens for its peers: the same number on every node, without asking
 /// anyone.

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,7 +16,7 @@
 namespace ebb::agent {
 namespace {
 constexpr unsigned kPortFirst = 20'000, kPortCount = 12'000;
-constexpr int kFdsFrom = 10;  // above those the shim is to find
+constexpr int kFdsFrom = 10;  // above the one the nursery is to find
 constexpr int kBacklog = 8;
 
 class Fd {
@@ -64,30 +65,50 @@ bool write_all(int fd, const std::string& bytes) {
   }
   return true;
 }
+
+bool send_fds(int socket, int first, int second) {
+  char byte = 0;
+  iovec part{&byte, 1};
+  const int fds[2] = {first, second};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof fds)] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof fds);
+  std::memcpy(CMSG_DATA(header), fds, sizeof fds);
+  ssize_t n = 0;
+  while ((n = ::sendmsg(socket, &message, MSG_NOSIGNAL)) < 0 && errno == EINTR) {
+  }
+  return n == 1;
+}
 }  // namespace
 
-Result<Spawned> spawn_shim(const std::string& shim_program, const ShimSpec& spec) {
-  const Fd directory(::open(spec.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() < 0) return failed("pod directory " + spec.directory);
-  const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const Fd control(::fcntl(socket.get(), F_DUPFD_CLOEXEC, kFdsFrom));
-  const sockaddr_un address = address_in(directory.get());
-  if (control.get() < 0 ||
-      ::bind(control.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(control.get(), kBacklog) != 0) {
-    return failed("control socket in " + spec.directory);
-  }
-  const Fd memory(::memfd_create("ebb-shim-spec", MFD_CLOEXEC));
-  const Fd content(::fcntl(memory.get(), F_DUPFD_CLOEXEC, kFdsFrom));
-  if (content.get() < 0 || !write_all(content.get(), bytes_of(spec))) return failed("shim spec");
+ShimNursery::~ShimNursery() { close(); }
 
+void ShimNursery::close() {
+  if (socket_ < 0) return;
+  ::close(std::exchange(socket_, -1));  // it hears that and ends
+  ::waitpid(pid_, nullptr, 0);
+}
+
+bool ShimNursery::open() {
+  if (socket_ >= 0) return true;
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return false;
+  const Fd low(pair[1]);
+  Fd ours(pair[0]);
+  const Fd theirs(::fcntl(low.get(), F_DUPFD_CLOEXEC, kFdsFrom));
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, control.get(), kControlFd);
-  ::posix_spawn_file_actions_adddup2(&actions, content.get(), kSpecFd);
+  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), kNurseryFd);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   sigset_t none, all;
@@ -99,15 +120,35 @@ Result<Spawned> spawn_shim(const std::string& shim_program, const ShimSpec& spec
   char name[] = "ebb-shim";
   char* argv[] = {name, nullptr};
   char* envp[] = {nullptr};
-  Spawned spawned;
-  errno = ::posix_spawn(&spawned.helper, shim_program.c_str(), &actions, &attributes, argv, envp);
-  const int error = errno;
+  const int error = ::posix_spawn(&pid_, program_.c_str(), &actions, &attributes, argv, envp);
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   errno = error;
-  if (error != 0) return failed("cannot start " + shim_program);
-  spawned.control = connect_in(directory.get());
-  return spawned;
+  if (error != 0) return false;
+  socket_ = ours.release();
+  return true;
+}
+
+Result<int> ShimNursery::start_shim(const ShimSpec& spec) {
+  const Fd directory(::open(spec.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() < 0) return failed("pod directory " + spec.directory);
+  const Fd control(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_un address = address_in(directory.get());
+  if (control.get() < 0 ||
+      ::bind(control.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(control.get(), kBacklog) != 0) {
+    return failed("control socket in " + spec.directory);
+  }
+  const Fd content(::memfd_create("ebb-shim-spec", MFD_CLOEXEC));
+  if (content.get() < 0 || !write_all(content.get(), bytes_of(spec))) return failed("shim spec");
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    if (!open()) return failed("cannot start " + program_);
+    if (send_fds(socket_, control.get(), content.get())) return connect_in(directory.get());
+    const int error = errno;
+    close();  // it was killed: a new one
+    errno = error;
+  }
+  return failed("cannot reach the process of " + program_);
 }
 
 int connect_to_shim(const std::string& pod_directory) {

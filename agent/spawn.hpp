@@ -1,4 +1,4 @@
-// Starts a shim.
+// Starts shims.
 #pragma once
 #include <sys/types.h>
 
@@ -9,12 +9,27 @@
 
 namespace ebb::agent {
 
-struct Spawned {
-  int control = -1;  // connected, not blocking, ours to close
-  pid_t helper = 0;  // ends at once and is to be waited for; the shim itself is nobody's child
+/// Where shims come from: a process of the shim's program that forks one for each pod. It is
+/// started with the first pod, and anew when it was killed.
+class ShimNursery {
+ public:
+  explicit ShimNursery(std::string shim_program) : program_(std::move(shim_program)) {}
+  ~ShimNursery();  // its shims go on
+  ShimNursery(const ShimNursery&) = delete;
+  ShimNursery& operator=(const ShimNursery&) = delete;
+
+  /// `spec.directory` exists. Answers the connected control socket, not blocking, the caller's to
+  /// close; -1 where the shim has ended already. Refused where the machine gives no process or
+  /// socket.
+  Result<int> start_shim(const ShimSpec& spec);
+
+ private:
+  bool open();
+  void close();
+  const std::string program_;
+  int socket_ = -1;
+  pid_t pid_ = 0;
 };
-/// `spec.directory` exists. Refused where the machine gives no process or socket.
-Result<Spawned> spawn_shim(const std::string& shim_program, const ShimSpec& spec);
 
 /// Connects to the shim of a pod's directory. -1: no shim lives there.
 int connect_to_shim(const std::string& pod_directory);

@@ -18,7 +18,7 @@ struct PodProcess {
 };
 
 /// Starts the program of `spec` in its own session, in its cgroup if there is one. Its identity
-/// (pid, start) is durable in DIRECTORY/identity before the program runs. Returns when it runs or
+/// (pid, start) is written to DIRECTORY/identity before the program runs. Returns when it runs or
 /// has failed.
 PodProcess start_pod(const ShimSpec& spec);
 

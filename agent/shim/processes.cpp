@@ -20,6 +20,15 @@ bool write_all(int fd, const std::string& content) {
   }
   return true;
 }
+
+bool replace(const std::string& path, const std::string& content, bool durably) {
+  const std::string fresh = path + ".new";
+  const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0) return false;
+  const bool written = write_all(fd, content) && (!durably || ::fdatasync(fd) == 0);
+  ::close(fd);
+  return written && ::rename(fresh.c_str(), path.c_str()) == 0;
+}
 }  // namespace
 
 std::string read_file(const std::string& path) {
@@ -36,13 +45,12 @@ std::string read_file(const std::string& path) {
   return out;
 }
 
+bool replace_file(const std::string& path, const std::string& content) {
+  return replace(path, content, false);
+}
+
 bool write_file_durably(const std::string& path, const std::string& content) {
-  const std::string fresh = path + ".new";
-  const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (fd < 0) return false;
-  const bool written = write_all(fd, content) && ::fdatasync(fd) == 0;
-  ::close(fd);
-  return written && ::rename(fresh.c_str(), path.c_str()) == 0;
+  return replace(path, content, true);
 }
 
 std::int64_t start_of(pid_t pid) {

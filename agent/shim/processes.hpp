@@ -26,7 +26,10 @@ Population population_of(const std::string& cgroup_directory);
 
 /// The whole content of a small file; empty if it cannot be read.
 std::string read_file(const std::string& path);
-/// Replaces the file's content; durable when it returns true. Crash in between: the old content.
+/// Replaces the file's content; who reads it sees the old or the new one. Not durable: for what is
+/// worth nothing once the kernel that runs the process is gone.
+bool replace_file(const std::string& path, const std::string& content);
+/// The same; durable when it returns true.
 bool write_file_durably(const std::string& path, const std::string& content);
 
 }  // namespace ebb::agent

@@ -19,6 +19,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -206,19 +207,17 @@ std::string read_all(int fd) {
   }
 }
 
-int run_shim() {
-  // The agent waits for this process only; the one that goes on belongs to nobody and has its own
-  // session.
+int run_shim(int control, int content) {
   ::setsid();
-  const pid_t second = ::fork();
-  if (second != 0) ::_exit(second < 0 ? 1 : 0);
+  ::signal(SIGCHLD, SIG_DFL);
+  // Above both first, so that neither is overwritten by the other.
+  control = ::fcntl(control, F_DUPFD, kSpecFd + 1);
+  content = ::fcntl(content, F_DUPFD, kSpecFd + 1);
+  if (::dup2(control, kControlFd) < 0 || ::dup2(content, kSpecFd) < 0) return 2;
   ::close_range(kSpecFd + 1, ~0U, 0);
-  for (const int signo : {SIGPIPE, SIGHUP, SIGTERM, SIGINT, SIGQUIT}) ::signal(signo, SIG_IGN);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-  ::umask(077);
-  const int root = ::chdir("/");
   ShimSpec spec;
-  if (root != 0 || !read_spec(read_all(kSpecFd), &spec)) return 2;
+  if (!read_spec(read_all(kSpecFd), &spec)) return 2;
   ::close(kSpecFd);
   ::fcntl(kControlFd, F_SETFD, FD_CLOEXEC);
   ::fcntl(kControlFd, F_SETFL, O_NONBLOCK);
@@ -226,7 +225,51 @@ int run_shim() {
   return shim.watch_signals() ? shim.run() : 2;
 }
 
+/// False: the agent has hung up.
+bool receive(int* control, int* content) {
+  char byte = 0;
+  iovec part{&byte, 1};
+  alignas(cmsghdr) char space[CMSG_SPACE(2 * sizeof(int))];
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  for (;;) {
+    message.msg_control = space;
+    message.msg_controllen = sizeof space;
+    const ssize_t n = ::recvmsg(kNurseryFd, &message, MSG_CMSG_CLOEXEC);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    const cmsghdr* header = CMSG_FIRSTHDR(&message);
+    if (header == nullptr || header->cmsg_len != CMSG_LEN(2 * sizeof(int))) continue;
+    int fds[2];
+    ::memcpy(fds, CMSG_DATA(header), sizeof fds);
+    *control = fds[0];
+    *content = fds[1];
+    return true;
+  }
+}
+
+/// The nursery: a small process from which the shims are forked, so that a pod's start costs no
+/// exec of a shim, and one build's agent never meets another build's shim. It ends with its agent;
+/// its shims do not.
+int run_nursery() {
+  ::setsid();
+  for (const int signo : {SIGPIPE, SIGHUP, SIGTERM, SIGINT, SIGQUIT}) ::signal(signo, SIG_IGN);
+  ::signal(SIGCHLD, SIG_IGN);  // the kernel reaps the shims
+  ::umask(077);
+  if (::chdir("/") != 0) return 2;
+  int control = -1, content = -1;
+  while (receive(&control, &content)) {
+    const pid_t shim = ::fork();
+    if (shim == 0) return run_shim(control, content);
+    // Where there is no process to be had, the agent finds the control socket hung up.
+    ::close(control);
+    ::close(content);
+  }
+  return 0;
+}
+
 }  // namespace
 }  // namespace ebb::agent
 
-int main() { return ebb::agent::run_shim(); }
+int main() { return ebb::agent::run_nursery(); }

@@ -2,7 +2,7 @@
 // descriptor kSpecFd; each field is its length in four bytes, then its bytes. Both ends come from
 // one build, so there is no version.
 //
-// Plain C++ without our other parts: the shim starts in a millisecond.
+// Plain C++ without our other parts, so that a shim is small.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -16,6 +16,9 @@ namespace ebb::agent {
 inline constexpr int kControlFd =
     3;  // listening unix socket, also to be found as DIRECTORY/control
 inline constexpr int kSpecFd = 4;
+/// The nursery finds its end of a SOCK_SEQPACKET pair here. A message is one byte with two
+/// descriptors: the listening control socket and the spec.
+inline constexpr int kNurseryFd = 3;
 
 struct ShimSpec {
   std::string directory;  // the pod's own: identity and exit files

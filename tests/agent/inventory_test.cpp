@@ -78,3 +78,35 @@ TEST_CASE("pod environment: every pod of an attempt finds the same rendezvous po
   second.set_attempt(2);  // the former attempt's socket may still linger
   CHECK(rendezvous_port(first) != rendezvous_port(second));
 }
+
+TEST_CASE("pod: a shell that would only become the program is left out") {
+  struct Row {
+    const char* script;
+    std::vector<std::string> command;  // empty: as given, by a shell
+  };
+  const Row rows[] = {
+      {"exec sleep 10", {"sleep", "10"}},
+      {"exec  python3 train.py --lr=0.1", {"python3", "train.py", "--lr=0.1"}},
+      {"sleep 10", {}},                  // the shell stays, and is who gets the signals
+      {"exec sleep 10; echo gone", {}},  // failing to exec, it would go on
+      {"exec echo $RANK", {}},
+      {"exec sleep 10 &", {}},
+      {"exec ls *", {}},
+      {"exec ls ~", {}},
+      {"exec echo 'a b'", {}},
+      {"exec true\nfalse", {}},
+      {"exec -a name sleep 10", {}},
+      {"exec", {}},
+      {"", {}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.script);
+    v1::LaunchSpec spec;
+    for (const char* word : {"/bin/sh", "-c", row.script}) spec.add_command(word);
+    const std::vector<std::string> given{"/bin/sh", "-c", row.script};
+    CHECK(pod_command(spec) == (row.command.empty() ? given : row.command));
+  }
+  v1::LaunchSpec list;
+  for (const char* word : {"exec", "-c", "exec true"}) list.add_command(word);
+  CHECK(pod_command(list) == std::vector<std::string>{"exec", "-c", "exec true"});
+}

@@ -51,7 +51,11 @@ class Machine {
   virtual ~Machine() = default;
   /// Once, after birth and after every rebuild from records: repeat to the neighbours, arm timers.
   virtual void start(Instant now, Effects& effects) = 0;
+  /// Takes one message in. What follows from it may wait for `settle`.
   virtual void handle(const v1::Envelope& envelope, Instant now, Effects& effects) = 0;
+  /// Decides what follows from all that was taken in since the last time, and says what is due.
+  /// Called after one `handle`, or after several: what many messages change is decided once.
+  virtual void settle(Instant, Effects&) {}
   /// The wake-up it armed has come.
   virtual void wake(Instant now, Effects& effects) = 0;
 };

@@ -86,7 +86,6 @@ void NodeMachine::handle(const v1::Envelope& envelope, Instant now, Effects& eff
       effects.alarm("node got an empty message from=" + envelope.from());
       return;
   }
-  settle(now, effects);
 }
 
 void NodeMachine::wake(Instant now, Effects& effects) { settle(now, effects); }

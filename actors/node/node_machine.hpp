@@ -37,6 +37,7 @@ class NodeMachine final : public Machine {
   NodeMachine(const Context& context, const std::vector<v1::Record>& records);
   void start(Instant now, Effects& effects) override;
   void handle(const v1::Envelope& envelope, Instant now, Effects& effects) override;
+  void settle(Instant now, Effects& effects) override;
   void wake(Instant now, Effects& effects) override;
 
  private:
@@ -68,7 +69,6 @@ class NodeMachine final : public Machine {
   ClaimEntry& entry_of(const ClaimKey& key);
   void save(const ClaimKey& key, ClaimEntry& entry, Instant now, Effects& effects);
   void release_if_known(const ClaimKey& key, ClaimEntry& entry, Instant now, Effects& effects);
-  void settle(Instant now, Effects& effects);
 
   // node_pods.cpp
   void on(const v1::PodOrders& orders, const std::string& from, Instant now, Effects& effects);

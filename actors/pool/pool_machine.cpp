@@ -52,7 +52,6 @@ void PoolMachine::handle(const v1::Envelope& envelope, Instant now, Effects& eff
       effects.alarm("pool got an empty message from=" + envelope.from());
       return;
   }
-  settle(now, effects);
 }
 
 void PoolMachine::wake(Instant now, Effects& effects) {

@@ -32,6 +32,7 @@ class PoolMachine final : public Machine {
   PoolMachine(const Context& context, const std::vector<v1::Record>& records);
   void start(Instant now, Effects& effects) override;
   void handle(const v1::Envelope& envelope, Instant now, Effects& effects) override;
+  void settle(Instant now, Effects& effects) override;
   void wake(Instant now, Effects& effects) override;
 
  private:
@@ -116,7 +117,6 @@ class PoolMachine final : public Machine {
   void on(const v1::NodeState& state, const std::string& from, Instant now);
   void on(const v1::PoolTerms& terms, const v1::Envelope& envelope, Instant now, Effects& effects);
   void command(const v1::PoolCommand& command, const v1::Envelope& envelope, Effects& effects);
-  void settle(Instant now, Effects& effects);
   ClaimEntry& entry_of(const ClaimKey& key);
   void maybe_forget(const ClaimKey& key);
 

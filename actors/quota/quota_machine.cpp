@@ -83,12 +83,9 @@ void QuotaMachine::handle(const v1::Envelope& envelope, Instant now, Effects& ef
       return;
   }
   walk_due_ = true;
-  if (!ended_) settle(now, effects);
 }
 
-void QuotaMachine::wake(Instant now, Effects& effects) {
-  if (!ended_) settle(now, effects);
-}
+void QuotaMachine::wake(Instant now, Effects& effects) { settle(now, effects); }
 
 void QuotaMachine::on(const v1::ParentTerms& terms, Instant, Effects& effects) {
   if (!parent_.receive(terms.header())) return;
@@ -332,6 +329,7 @@ void QuotaMachine::on(const v1::PoolCapacity& capacity, Instant, Effects&) {
 }
 
 void QuotaMachine::settle(Instant now, Effects& effects) {
+  if (ended_) return;
   return_to_parent(effects);
   charge_planned(now, effects);
   admit(now, effects);

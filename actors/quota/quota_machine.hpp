@@ -27,6 +27,7 @@ class QuotaMachine final : public Machine {
   QuotaMachine(const Context& context, const std::vector<v1::Record>& records);
   void start(Instant now, Effects& effects) override;
   void handle(const v1::Envelope& envelope, Instant now, Effects& effects) override;
+  void settle(Instant now, Effects& effects) override;
   void wake(Instant now, Effects& effects) override;
 
  private:
@@ -117,7 +118,6 @@ class QuotaMachine final : public Machine {
   void book_same_level();
   void take_plan(ClaimState& claim, const v1::ClaimAnswer& answer, Effects& effects);
   void end(Effects& effects);
-  void settle(Instant now, Effects& effects);
   void save_record(Effects& effects);
   bool is_root() const { return spec_.parent_id().empty(); }
 

@@ -4,6 +4,7 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/send.hpp>
 #include <limits>
+#include <utility>
 
 #include "actors/shell/tsan.hpp"
 
@@ -15,6 +16,7 @@ namespace {
 
 using StartAtom = caf::atom_constant<caf::atom("start")>;
 using WakeAtom = caf::atom_constant<caf::atom("wake")>;
+using SettleAtom = caf::atom_constant<caf::atom("settle")>;
 using RestoreAtom = caf::atom_constant<caf::atom("restore")>;
 constexpr std::int64_t kNeverMs = std::numeric_limits<std::int64_t>::max();
 
@@ -36,6 +38,10 @@ class MachineActor : public caf::event_based_actor {
           const InOrder in_order(cell_.get());
           wake(mono_ms);
         },
+        [this](SettleAtom) {
+          const InOrder in_order(cell_.get());
+          settle();
+        },
         [this](StartAtom) {
           const InOrder in_order(cell_.get());
           start();
@@ -56,7 +62,7 @@ class MachineActor : public caf::event_based_actor {
  private:
   void start() {
     started_ = true;
-    run([this](Instant now, Effects& effects) { machine_->start(now, effects); });
+    run([this](Instant now) { machine_->start(now, effects_); });
     std::vector<cluster::EnvelopePtr> kept;
     kept.swap(kept_);
     for (const cluster::EnvelopePtr& envelope : kept) receive(envelope);
@@ -65,10 +71,16 @@ class MachineActor : public caf::event_based_actor {
   void receive(const cluster::EnvelopePtr& envelope) {
     if (ended_) return refuse(*envelope, {"NotFound", cell_->address + " is over", 404});
     if (!machine_ || !started_) return kept_.push_back(envelope);
-    const bool well =
-        run([&](Instant now, Effects& effects) { machine_->handle(*envelope, now, effects); });
-    if (!well)
-      refuse(*envelope, {"InternalError", cell_->address + " failed on this message", 500});
+    taken_in_.push_back(envelope);
+    if (!call([&](Instant now) { machine_->handle(*envelope, now, effects_); })) return;
+    if (effects_.ended) return perform();
+    // Whatever is in the mailbox by now is taken in before this comes back.
+    if (taken_in_.size() == 1) send(this, SettleAtom::value);
+  }
+
+  void settle() {
+    if (taken_in_.empty()) return;  // done by a wake-up, or the machine failed meanwhile
+    run([this](Instant now) { machine_->settle(now, effects_); });
   }
 
   void wake(std::int64_t mono_ms) {
@@ -76,7 +88,7 @@ class MachineActor : public caf::event_based_actor {
     if (!machine_ || ended_ || wake_at_ == kNeverMs) return;
     if (wake_at_ > outside_->now().mono_ms) return arm();
     wake_at_ = kNeverMs;
-    run([this](Instant now, Effects& effects) { machine_->wake(now, effects); });
+    run([this](Instant now) { machine_->wake(now, effects_); });
   }
 
   void restore(const MachinePtr& machine) {
@@ -84,24 +96,38 @@ class MachineActor : public caf::event_based_actor {
     start();
   }
 
-  /// One call of the machine. False: it threw; nothing of what it wanted is done.
   template <class Call>
-  bool run(Call&& call) {
-    Effects effects;
+  void run(Call&& what) {
+    if (call(std::forward<Call>(what))) perform();
+  }
+
+  /// One call of the machine. False: it threw; nothing of what it wanted since the last settling
+  /// is done. Records are repeated by who sent them, commands are told.
+  template <class Call>
+  bool call(Call&& what) {
     std::string why;
     try {
-      call(outside_->now(), effects);
+      what(outside_->now());
+      return true;
     } catch (const std::exception& error) {
       why = error.what();
     } catch (...) {
       why = "something that is no std::exception";
     }
-    if (!why.empty()) {
-      machine_.reset();
-      wake_at_ = kNeverMs;
-      outside_->failed(cell_, why);
-      return false;
+    machine_.reset();
+    wake_at_ = kNeverMs;
+    effects_ = {};
+    const std::vector<cluster::EnvelopePtr> undone = std::exchange(taken_in_, {});
+    outside_->failed(cell_, why);
+    for (const cluster::EnvelopePtr& envelope : undone) {
+      refuse(*envelope, {"InternalError", cell_->address + " failed on this message", 500});
     }
+    return false;
+  }
+
+  void perform() {
+    taken_in_.clear();
+    Effects effects = std::exchange(effects_, {});
     ended_ = effects.ended;
     const auto wake_at = effects.wake_at_mono_ms;
     outside_->perform(cell_, std::move(effects));
@@ -109,7 +135,6 @@ class MachineActor : public caf::event_based_actor {
       wake_at_ = *wake_at;
       arm();
     }
-    return true;
   }
 
   /// A pending timer that comes too early only looks again, so most changes of the wake-up need no
@@ -129,9 +154,11 @@ class MachineActor : public caf::event_based_actor {
   CellPtr cell_;
   MachinePtr machine_;
   Outside* const outside_;
-  std::vector<cluster::EnvelopePtr> kept_;  // until the machine is started, or built anew
-  std::int64_t wake_at_ = kNeverMs;         // wanted
-  std::int64_t timer_at_ = kNeverMs;        // the earliest that is pending
+  Effects effects_;                             // since the last settling
+  std::vector<cluster::EnvelopePtr> taken_in_;  // since then
+  std::vector<cluster::EnvelopePtr> kept_;      // until the machine is started, or built anew
+  std::int64_t wake_at_ = kNeverMs;             // wanted
+  std::int64_t timer_at_ = kNeverMs;            // the earliest that is pending
   bool started_ = false;
   bool ended_ = false;
 };

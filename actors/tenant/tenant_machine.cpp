@@ -40,8 +40,7 @@ void TenantMachine::wake(Instant now, Effects& effects) { settle(now, effects); 
 
 void TenantMachine::handle(const v1::Envelope& envelope, Instant now, Effects& effects) {
   if (envelope.has_reply()) {
-    on_reply(envelope, effects);
-    return settle(now, effects);
+    return on_reply(envelope, effects);
   }
   const v1::TenantInbox& inbox = envelope.tenant();
   switch (inbox.message_case()) {
@@ -58,7 +57,6 @@ void TenantMachine::handle(const v1::Envelope& envelope, Instant now, Effects& e
       effects.alarm("tenant got an empty message from=" + envelope.from());
       return;
   }
-  settle(now, effects);
 }
 
 std::string TenantMachine::group_of(const v1::NodeFacts& facts) const {

@@ -20,6 +20,7 @@ class TenantMachine final : public Machine {
   TenantMachine(const Context& context, const std::vector<v1::Record>& records);
   void start(Instant now, Effects& effects) override;
   void handle(const v1::Envelope& envelope, Instant now, Effects& effects) override;
+  void settle(Instant now, Effects& effects) override;
   void wake(Instant now, Effects& effects) override;
 
  private:
@@ -66,7 +67,6 @@ class TenantMachine final : public Machine {
   void ask_quota_to_scale(const v1::TenantRecord::Root& root, const scheduling::Amounts& amounts,
                           Pending pending, Effects& effects);
   void answer(const v1::Envelope& envelope, const std::string& id, Effects& effects);
-  void settle(Instant now, Effects& effects);
   v1::PoolTerms terms_of(const v1::TenantRecord::Root& root) const;
   std::string group_of(const v1::NodeFacts& facts) const;
   std::string resource_type_of(const v1::NodeFacts& facts) const;

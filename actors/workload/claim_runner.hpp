@@ -121,8 +121,8 @@ class ClaimRunner {
   std::uint64_t signal_serial_ = 0;
   bool told_over_ = false;  // its end is part of what was last said
   bool dirty_ = false;
-  bool stirred_ = true;         // something may have to be said
-  std::int64_t next_due_ = 0;   // mono time of the next resend or hold, while not stirred
+  bool stirred_ = true;        // something may have to be said
+  std::int64_t next_due_ = 0;  // mono time of the next resend or hold, while not stirred
 };
 
 /// What a claim of this workload needs.

@@ -81,7 +81,6 @@ void WorkloadMachine::handle(const v1::Envelope& envelope, Instant now, Effects&
       effects.alarm("workload got an empty message from=" + envelope.from());
       return;
   }
-  settle(now, effects);
 }
 
 /// For a replica that is over and forgotten here, to one who goes on about it: late messages may

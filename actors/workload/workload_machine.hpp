@@ -23,6 +23,7 @@ class WorkloadMachine : public Machine {
   WorkloadMachine(const Context& context, const std::vector<v1::Record>& records);
   void start(Instant now, Effects& effects) final;
   void handle(const v1::Envelope& envelope, Instant now, Effects& effects) final;
+  void settle(Instant now, Effects& effects) final;
   void wake(Instant now, Effects& effects) final;
 
  protected:
@@ -56,7 +57,6 @@ class WorkloadMachine : public Machine {
 
  private:
   void set_last_word(v1::Header* header, const v1::Header& heard, Instant now) const;
-  void settle(Instant now, Effects& effects);
   void take_happenings(Instant now, Effects& effects);
   void remember(const ClaimRunner& runner, const ClaimHappening& over, Instant now);
   void handle_command(const v1::WorkloadCommand& command, const v1::Envelope& envelope, Instant now,

@@ -155,6 +155,7 @@ void World::deliver(v1::Envelope envelope) {
   if (found == machines_.end()) return;
   actors::Effects effects;
   found->second.machine->handle(envelope, now(), effects);
+  if (!effects.ended) found->second.machine->settle(now(), effects);
   perform(envelope.to(), std::move(effects));
 }
 
@@ -165,6 +166,7 @@ v1::Reply World::ask_now(v1::Envelope envelope) {
   envelope.set_from(kAsker);
   actors::Effects effects;
   found->second.machine->handle(envelope, now(), effects);
+  if (!effects.ended) found->second.machine->settle(now(), effects);
   asked_ = &reply;
   perform(envelope.to(), std::move(effects));
   asked_ = nullptr;

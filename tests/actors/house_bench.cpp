@@ -155,8 +155,10 @@ void House::deliver(const v1::Envelope& envelope) {
   if (envelope.to().starts_with("launcher/")) {
     return launcher(envelope.to().substr(9), envelope.launcher());
   }
-  step(envelope.to(),
-       [&](Machine& machine, Effects& effects) { machine.handle(envelope, now_, effects); });
+  step(envelope.to(), [&](Machine& machine, Effects& effects) {
+    machine.handle(envelope, now_, effects);
+    if (!effects.ended) machine.settle(now_, effects);
+  });
 }
 
 void House::launcher(const std::string& node, const v1::LauncherInbox& order) {

@@ -95,7 +95,10 @@ class Bench {
     run([&](Effects& effects) { machine->start(now, effects); });
   }
   void give(const v1::Envelope& envelope) {
-    run([&](Effects& effects) { machine->handle(envelope, now, effects); });
+    run([&](Effects& effects) {
+      machine->handle(envelope, now, effects);
+      machine->settle(now, effects);
+    });
   }
   /// Moves the clock; wakes the machine whenever it asked for it.
   void pass(std::int64_t ms) {

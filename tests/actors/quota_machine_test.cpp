@@ -148,6 +148,7 @@ class Bench {
   void handle(const v1::Envelope& envelope) {
     Effects effects;
     machine_.handle(envelope, {.mono_ms = ++now_, .wall_ms = now_}, effects);
+    machine_.settle({.mono_ms = now_, .wall_ms = now_}, effects);
     note(effects);
   }
   void note(const Effects& effects) {
@@ -460,6 +461,7 @@ TEST_CASE("quota machine: rebuilt from its records it holds and has used what it
   ask.set_from("gateway/g");
   ask.mutable_quota()->mutable_command()->set_describe(true);
   again.handle(ask, {}, effects);
+  again.settle({}, effects);
   v1::QuotaView view;
   for (const v1::Envelope& sent : effects.sends) {
     if (sent.has_reply()) view.ParseFromString(sent.reply().body());

@@ -325,7 +325,10 @@ bool WorkloadBench::run_until(const std::function<bool()>& condition, std::int64
     if (!flying.to_machine) {
       hear(flying.envelope);
     } else if (machine_ && !ended) {
-      step_machine([&](Effects& effects) { machine_->handle(flying.envelope, now_, effects); });
+      step_machine([&](Effects& effects) {
+        machine_->handle(flying.envelope, now_, effects);
+        if (!effects.ended) machine_->settle(now_, effects);
+      });
     }
   }
   now_.wall_ms += until - now_.mono_ms;
@@ -389,7 +392,10 @@ v1::Reply WorkloadBench::command(const v1::WorkloadCommand& command) {
   envelope.set_correlation_id("c1");
   *envelope.mutable_workload()->mutable_command() = command;
   reply_ = {};
-  step_machine([&](Effects& effects) { machine_->handle(envelope, now_, effects); });
+  step_machine([&](Effects& effects) {
+    machine_->handle(envelope, now_, effects);
+    if (!effects.ended) machine_->settle(now_, effects);
+  });
   return reply_;
 }
 

@@ -1,6 +1,7 @@
 // The queue of a quota: who is charged, who is planned with victims, who goes to idle resources,
 // who waits and why.
 #include <algorithm>
+#include <utility>
 
 #include "actors/quota/quota_machine.hpp"
 #include "base/assert.hpp"
@@ -88,10 +89,11 @@ bool QuotaMachine::admit_one(ClaimState& claim, scheduling::QueueWalk& walk, Ins
                       scheduling::name_of(policy_) + ")");
     set_wait(claim, covering.empty() ? quota_reason(claim) : wait);
   } else if (!covering.empty()) {
-    if (claim.stage != Stage::Planning) {
+    if (claim.stage != Stage::Planning && (holds_idle || !claim.unplaced)) {
       charge(claim, covering, effects);
       return true;
     }
+    if (claim.stage != Stage::Planning) ask_for_place(claim, covering);
     if (claim.answer.state() == v1::ANSWER_STATE_UNPLACED) set_wait(claim, claim.answer.wait());
     if (claim.takes_victims && claim.must_free.any_positive()) {
       // It was planned against a shortage that is gone: ask again without one.
@@ -132,6 +134,17 @@ void QuotaMachine::set_stage(ClaimState& claim, Stage stage) {
     planning_.erase(claim.key);
   }
   changed(claim);
+}
+
+/// Its charge was taken back for want of a place: two such claims that take turns at being charged
+/// would keep each other from it for ever. The pool looks without a charge.
+void QuotaMachine::ask_for_place(ClaimState& claim, const std::string& type) {
+  if (!claim.waiting()) return;
+  set_stage(claim, Stage::Planning);
+  claim.plan_type = type;
+  claim.must_free = {};
+  claim.takes_victims = may_take_below(claim) || may_take_same_level(claim);
+  claim.answer.Clear();
 }
 
 bool QuotaMachine::ask_for_plan(ClaimState& claim, const std::vector<std::string>& types) {
@@ -244,14 +257,28 @@ void QuotaMachine::drop_plan(ClaimState& claim) {
     claim.borrowed = {};
     borrowers_.erase(claim.key);
   }
+  const std::map<std::string, scheduling::Due> booked = std::exchange(claim.plan_dues, {});
   const auto it = std::find(planned_.begin(), planned_.end(), claim.key);
   if (it == planned_.end()) return;
   planned_.erase(it);
-  // Victims that have not been asked yet are spared.
+  // Victims that have not been asked yet are spared: first what was booked for this very plan, so
+  // that the dues of other plans stay with the children whose victims they are.
+  const std::string& type = claim.plan_type;
+  Amount excess =
+      positive(due_sum(type) - positive(promised(type) - scheduling::free_amount(account(type))));
   std::vector<scheduling::Due*> dues;
-  for (auto& [id, edge] : children_) dues.push_back(&edge.due[claim.plan_type]);
-  scheduling::lift_dues(
-      dues, promised(claim.plan_type) - scheduling::free_amount(account(claim.plan_type)));
+  for (auto& [id, edge] : children_) {
+    scheduling::Due& due = edge.due[type];
+    dues.push_back(&due);
+    const auto own = booked.find(id);
+    if (own == booked.end()) continue;
+    for (auto part : {&scheduling::Due::victims, &scheduling::Due::unused}) {
+      const Amount cut = min(excess, min(due.*part, own->second.*part));
+      due.*part -= cut;
+      excess -= cut;
+    }
+  }
+  scheduling::lift_dues(dues, promised(type) - scheduling::free_amount(account(type)));
   changed(claim);
 }
 

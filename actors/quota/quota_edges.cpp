@@ -15,6 +15,7 @@ bool allows(const v1::VictimFilter& filter, const v1::Need& need) {
 
 void QuotaMachine::return_to_parent(Effects& effects) {
   if (is_root()) return;
+  if (may_evict_) evict_listed(effects);
   for (const auto& [type, level] : hold_at_most_) {
     const scheduling::Restitution answer =
         scheduling::decide_restitution(account(type), level, due_sum(type));
@@ -45,26 +46,30 @@ std::vector<v1::VictimRef> QuotaMachine::victims_to_pass_on() {
   return fresh;
 }
 
-/// Asks own claims to go until they cover `lack`: those the parent listed, then by its own choice
-/// where that is allowed. Returns what is left uncovered.
-scheduling::Amount QuotaMachine::choose_victims(const std::string& type, Amount lack,
-                                                Effects& effects) {
+/// Asks the own claims to go that the parent listed, where its filter allows it. A plan needs the
+/// slots they lie on: units that are free here do not stand in for those.
+void QuotaMachine::evict_listed(Effects& effects) {
   const bool scaled = recall_reason_ == v1::PREEMPT_REASON_QUOTA_SCALED;
-  bool listed_below = false;
   for (const v1::VictimRef& victim : recall_victims_) {
-    if (victim.node_type() != type) continue;
-    listed_below = listed_below || victim.quota() != spec_.quota_id();
     const auto it = claims_.find(key_of(victim.claim()));
     if (it == claims_.end() || it->second.attempt != victim.attempt()) continue;
     ClaimState& claim = it->second;
-    if (!lack.any_positive()) break;
-    if (claim.stage != Stage::Charged || claim.charge.node_type != type) continue;
+    if (claim.stage != Stage::Charged || claim.charge.node_type != victim.node_type()) continue;
     if (!scaled && !allows(filter_, claim.need)) continue;
-    if (tell_to_go(claim, recall_reason_, victim.for_claim(), spec_.parent_id(),
-                   "chosen by the pool's plan", effects)) {
-      lack = positive(lack - claim.charge.amount);
-    }
+    tell_to_go(claim, recall_reason_, victim.for_claim(), spec_.parent_id(),
+               "chosen by the pool's plan", effects);
   }
+}
+
+/// Asks own claims to go by own choice, where that is allowed, until they cover `lack`. Returns
+/// what is left uncovered.
+scheduling::Amount QuotaMachine::choose_victims(const std::string& type, Amount lack,
+                                                Effects& effects) {
+  const bool scaled = recall_reason_ == v1::PREEMPT_REASON_QUOTA_SCALED;
+  const bool listed_below =
+      std::any_of(recall_victims_.begin(), recall_victims_.end(), [&](const v1::VictimRef& victim) {
+        return victim.node_type() == type && victim.quota() != spec_.quota_id();
+      });
   const bool own_choice =
       scaled || (recall_reason_ == v1::PREEMPT_REASON_CHILD_LEVEL_PREEMPTION && !listed_below);
   if (!own_choice || !lack.any_positive()) return lack;
@@ -173,9 +178,9 @@ scheduling::Amounts QuotaMachine::wanted() const {
   return lacking;
 }
 
-void QuotaMachine::book_dues(const std::string& type, const Amount& amount,
-                             const std::vector<v1::VictimRef>& victims,
-                             const std::string& sparing) {
+std::map<std::string, scheduling::Due> QuotaMachine::book_dues(
+    const std::string& type, const Amount& amount, const std::vector<v1::VictimRef>& victims,
+    const std::string& sparing) {
   std::vector<scheduling::Lender> lenders;
   std::vector<Edge*> edges;
   Amount sum = amount;
@@ -198,10 +203,13 @@ void QuotaMachine::book_dues(const std::string& type, const Amount& amount,
   // Victims go as a whole even where a part would do, so at least what they hold comes back.
   sum = max(sum, from_victims);
   const std::vector<scheduling::Due> dues = scheduling::decide_recall(lenders, sum);
+  std::map<std::string, scheduling::Due> booked;
   for (std::size_t i = 0; i < edges.size(); ++i) {
     edges[i]->due[type].unused += dues[i].unused;
     edges[i]->due[type].victims += dues[i].victims;
+    booked[edges[i]->id] = dues[i];
   }
+  return booked;
 }
 
 /// Children's claims that take from siblings: each sibling owes what its victims hold, once per

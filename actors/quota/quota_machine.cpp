@@ -189,6 +189,7 @@ void QuotaMachine::on(const v1::ClaimDemand& demand, const std::string& from, In
     claim.preempted = false;
     claim.preempt.Clear();
     claim.answer.Clear();
+    claim.unplaced = false;
   }
   claim.attempt = demand.attempt();
   claim.phase = demand.phase();
@@ -234,10 +235,9 @@ void QuotaMachine::on(const v1::ClaimAnswer& answer, Instant now, Effects& effec
         // Nothing was handed out, so the charge may end; the pool goes on looking without it.
         const std::string type = claim.charge.node_type;
         uncharge(claim, effects);
-        set_stage(claim, Stage::Planning);
-        claim.plan_type = type;
-        claim.must_free = {};
-        claim.takes_victims = may_take_below(claim) || may_take_same_level(claim);
+        ask_for_place(claim, type);
+        claim.answer = answer;
+        claim.unplaced = true;
         requeue(claim, now.wall_ms);
       } else if (claim.stage == Stage::Planned) {
         const std::string type = claim.plan_type;
@@ -248,10 +248,12 @@ void QuotaMachine::on(const v1::ClaimAnswer& answer, Instant now, Effects& effec
       break;
     case v1::ANSWER_STATE_PLANNED:
       if (claim.stage == Stage::Planning || claim.stage == Stage::Planned) {
+        claim.unplaced = false;
         take_plan(claim, answer, effects);
       }
       break;
     case v1::ANSWER_STATE_PLACED:
+      claim.unplaced = false;
       // It was handed idle slots before the pool heard of the plan.
       if (claim.stage == Stage::Planning || claim.stage == Stage::Planned) {
         drop_plan(claim);
@@ -266,9 +268,12 @@ void QuotaMachine::on(const v1::ClaimAnswer& answer, Instant now, Effects& effec
 void QuotaMachine::take_plan(ClaimState& claim, const v1::ClaimAnswer& answer, Effects& effects) {
   const std::string type = answer.node_type().empty() ? claim.plan_type : answer.node_type();
   const bool took = claim.takes_victims;
+  const Amount must_free = claim.must_free;
   drop_plan(claim);
   const Amount available_before = positive(available(type));
+  // The question stays as it was: another one would be planned anew by the pool.
   claim.takes_victims = took;
+  claim.must_free = must_free;
   set_stage(claim, Stage::Planned);
   claim.plan_type = type;
   claim.plan_victims.assign(answer.victims().begin(), answer.victims().end());
@@ -277,7 +282,7 @@ void QuotaMachine::take_plan(ClaimState& claim, const v1::ClaimAnswer& answer, E
   planned_.push_back(claim.key);
   plans_.insert(claim.key);
   if (took && may_take_below(claim)) {
-    book_dues(type, lack, claim.plan_victims);
+    claim.plan_dues = book_dues(type, lack, claim.plan_victims);
     const Amount coming = positive(scheduling::free_amount(account(type))) + due_sum(type);
     if (!may_take_same_level(claim) && !promised(type).fits(coming)) {
       // The books moved while the pool was planning: what it frees would not cover the claim. Ask

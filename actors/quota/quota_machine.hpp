@@ -65,9 +65,11 @@ class QuotaMachine final : public Machine {
     Amount must_free;            // asked of victims
     bool takes_victims = false;  // the plan may take in-quota victims
     std::vector<v1::VictimRef> plan_victims;
+    std::map<std::string, scheduling::Due> plan_dues;  // booked for the plan, by child
     Amounts borrowed;  // same-level: held beyond the guarantee for this claim
     bool plan_refused =
-        false;  // its plan did not cover it: the pool drops it before it is asked anew
+        false;              // its plan did not cover it: the pool drops it before it is asked anew
+    bool unplaced = false;  // charged once and not placed: placed first, next time, charged then
     bool idle_asked = false;
     v1::ClaimAnswer answer;        // latest of the pool for this attempt
     bool preempted = false;        // told to go, as `preempt` says
@@ -139,6 +141,7 @@ class QuotaMachine final : public Machine {
   bool admit_one(ClaimState& claim, scheduling::QueueWalk& walk, Instant now, Effects& effects);
   void ask_for_idle(ClaimState& claim);
   void set_stage(ClaimState& claim, Stage stage);
+  void ask_for_place(ClaimState& claim, const std::string& type);
   bool ask_for_plan(ClaimState& claim, const std::vector<std::string>& types);
   void charge_planned(Instant now, Effects& effects);
   void charge(ClaimState& claim, const std::string& type, Effects& effects);
@@ -161,9 +164,12 @@ class QuotaMachine final : public Machine {
   void recall_from_children();
   void give_to_children();
   std::vector<v1::VictimRef> victims_to_pass_on();
+  void evict_listed(Effects& effects);
   Amount choose_victims(const std::string& type, Amount lack, Effects& effects);
-  void book_dues(const std::string& type, const Amount& amount,
-                 const std::vector<v1::VictimRef>& victims, const std::string& sparing = {});
+  /// Answers what it booked on each edge.
+  std::map<std::string, scheduling::Due> book_dues(const std::string& type, const Amount& amount,
+                                                   const std::vector<v1::VictimRef>& victims,
+                                                   const std::string& sparing = {});
   Amount due_sum(std::string_view type) const;
   Amount promised(std::string_view type) const;
   Amounts wanted() const;

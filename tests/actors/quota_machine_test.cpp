@@ -88,6 +88,21 @@ class Bench {
     set(terms->mutable_hold_at_most(), gpus(hold_at_most));
     return say("quota/parent", "terms", terms->mutable_header(), envelope);
   }
+  /// Terms with which the parent passes a plan's victims on.
+  Bench& recall(std::int64_t guarantee, std::int64_t given, std::int64_t hold_at_most,
+                const std::vector<v1::VictimRef>& victims) {
+    v1::Envelope envelope;
+    v1::ParentTerms* terms = envelope.mutable_quota()->mutable_parent_terms();
+    terms->set_edge_epoch(1);
+    set(terms->mutable_guarantee(), gpus(guarantee));
+    set(terms->mutable_given_total(), gpus(given));
+    set(terms->mutable_hold_at_most(), gpus(hold_at_most));
+    terms->set_may_evict(true);
+    terms->mutable_filter()->set_priority_at_most(9);
+    terms->set_reason(v1::PREEMPT_REASON_CHILD_LEVEL_PREEMPTION);
+    for (const v1::VictimRef& victim : victims) *terms->add_victims() = victim;
+    return say("quota/parent", "terms", terms->mutable_header(), envelope);
+  }
   Bench& claims(const std::string& child, std::int64_t given_seen, std::int64_t returned,
                 std::int64_t used, std::int64_t wanted = 0) {
     v1::Envelope envelope;
@@ -468,4 +483,73 @@ TEST_CASE("quota machine: rebuilt from its records it holds and has used what it
   }
   CHECK(gpu_count(view.used()) == 8);
   CHECK(gpu_count(view.holding()) == 16);
+}
+
+TEST_CASE("quota machine: two gangs that fit the quota and no node do not take turns for ever") {
+  Bench bench(root(16));
+  bench.capacity(16);
+  bench.demand("job/a", 1, v1::CLAIM_PHASE_WAITING, 10);
+  bench.demand("job/b", 1, v1::CLAIM_PHASE_WAITING, 10);
+  REQUIRE(bench.charges.count("job/a/0") == 1);
+  bench.answer("job/a", 1, v1::ANSWER_STATE_UNPLACED);
+  bench.answer("job/b", 1, v1::ANSWER_STATE_UNPLACED);
+  // Whatever comes by now, without a change of places: neither is charged again.
+  for (int i = 0; i < 5; ++i) {
+    bench.capacity(16);
+    bench.answer("job/a", 1, v1::ANSWER_STATE_UNPLACED);
+    bench.answer("job/b", 1, v1::ANSWER_STATE_UNPLACED);
+    CHECK(bench.charges.empty());
+  }
+  bench.answer("job/a", 1, v1::ANSWER_STATE_PLANNED);
+  CHECK(bench.charges.count("job/a/0") == 1);
+}
+
+TEST_CASE("quota machine: a listed victim goes although free units would cover the recall") {
+  Bench bench(child());
+  bench.terms(48, 48, 48);
+  bench.demand("job/a", 1, v1::CLAIM_PHASE_WAITING, 4);
+  bench.answer("job/a", 1, v1::ANSWER_STATE_PLACED);
+  bench.demand("job/a", 1, v1::CLAIM_PHASE_RUNNING, 4);
+  bench.demand("job/b", 1, v1::CLAIM_PHASE_WAITING, 4);
+  bench.answer("job/b", 1, v1::ANSWER_STATE_PLACED);
+  bench.demand("job/b", 1, v1::CLAIM_PHASE_RUNNING, 4);
+  // 40 are free here; the plan needs the slots that job/b lies on.
+  bench.recall(48, 48, 44, {victim("job/b", "q11", 4)});
+  CHECK(gpu_count(bench.claims_up.returned_total()) == 4);
+  CHECK(bench.told["job/b"].preempt().reason() == v1::PREEMPT_REASON_CHILD_LEVEL_PREEMPTION);
+  CHECK_FALSE(bench.told["job/a"].has_preempt());
+}
+
+TEST_CASE("quota machine: a plan that is answered leaves the question as it was") {
+  auto record = root(128, true);
+  add_child(record, "c1", 48, 48);
+  add_child(record, "c2", 80, 80);
+  Bench bench(record);
+  bench.capacity(128).claims("c1", 48, 0, 48).claims("c2", 80, 0, 80);
+  bench.demand("job/a", 1, v1::CLAIM_PHASE_WAITING, 8);
+  const v1::PlaceClaim asked = bench.placed["job/a"];
+  REQUIRE(asked.want() == v1::PLACE_WANT_PLAN);
+  CHECK(asked.must_free().gpu_milli() == 8'000);
+  bench.answer("job/a", 1, v1::ANSWER_STATE_PLANNED, {victim("job/v", "c2", 8)});
+  CHECK(bench.placed["job/a"].must_free().gpu_milli() == 8'000);
+  CHECK(bench.placed["job/a"].header().stamp().version() == asked.header().stamp().version());
+  CHECK(gpu_count(bench.terms_to["quota/c1"].hold_at_most()) == 48);
+  CHECK(gpu_count(bench.terms_to["quota/c2"].hold_at_most()) == 72);
+}
+
+TEST_CASE("quota machine: a dropped plan leaves the dues of other plans where they were") {
+  auto record = root(128, true);
+  add_child(record, "c1", 48, 48);
+  add_child(record, "c2", 80, 80);
+  Bench bench(record);
+  bench.capacity(128).claims("c1", 48, 0, 48).claims("c2", 80, 0, 80);
+  bench.demand("job/a", 1, v1::CLAIM_PHASE_WAITING, 8);
+  bench.answer("job/a", 1, v1::ANSWER_STATE_PLANNED, {victim("job/v", "c1", 8)});
+  bench.demand("job/b", 1, v1::CLAIM_PHASE_WAITING, 4);
+  bench.answer("job/b", 1, v1::ANSWER_STATE_PLANNED, {victim("job/w", "c2", 4)});
+  REQUIRE(gpu_count(bench.terms_to["quota/c1"].hold_at_most()) == 40);
+  REQUIRE(gpu_count(bench.terms_to["quota/c2"].hold_at_most()) == 76);
+  bench.demand("job/a", 1, v1::CLAIM_PHASE_GONE, 8);
+  CHECK(gpu_count(bench.terms_to["quota/c1"].hold_at_most()) == 48);
+  CHECK(gpu_count(bench.terms_to["quota/c2"].hold_at_most()) == 76);
 }

@@ -15,7 +15,7 @@ else()
   target_compile_definitions(ebb_flags INTERFACE $<$<NOT:$<CONFIG:Debug>>:_FORTIFY_SOURCE=2>)
 endif()
 if(EBB_PLANTED)
-  target_compile_definitions(ebb_flags INTERFACE EBB_PLANTED_${EBB_PLANTED}=1)
+  target_compile_definitions(ebb_flags INTERFACE EBB_PLANTED_BUILD=1)
 endif()
 # -Wno-error: g++ 12 warns falsely about inlined standard containers under sanitizers.
 if(EBB_SANITIZE)

@@ -113,7 +113,7 @@ class Player {
 
   void watch() {
     world_.on_save = [this](const v1::Record& record) { saved(record); };
-    world_.on_start = [this](const PodId& id) {
+    world_.on_start = [this](const PodId& id, const std::string&) {
       starts_[id.workload].push_back(world_.now().wall_ms);
       moved_ = true;
     };

@@ -1,6 +1,7 @@
 #include "sim/world/launcher.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "sim/world/world.hpp"
 
@@ -9,6 +10,7 @@ namespace {
 constexpr std::int64_t kLaunchMs = 100;
 constexpr int kSigterm = 15;
 constexpr int kKilled = 128 + 9;
+constexpr int kTerminated = 128 + 15;
 
 PodId id_of(const v1::PodKey& key) {
   return {key.workload(), key.index(), key.attempt(), key.pod()};
@@ -21,43 +23,95 @@ void Launcher::handle(const v1::LauncherInbox& inbox) {
       const PodId id = id_of(inbox.launch().key());
       const auto found = processes_.find(id);
       if (found != processes_.end()) {
-        say(id, v1::ProcessReport::WHAT_STARTED, &found->second);
-        return;
+        return say(id, v1::ProcessReport::WHAT_STARTED, &found->second);
       }
-      std::int64_t gpu_milli = 0;
-      for (const v1::GpuShare& share : inbox.launch().gpus()) gpu_milli += share.gpu_milli();
-      world_.at(world_.now().wall_ms + kLaunchMs, [this, id, gpu_milli] { begin(id, gpu_milli); });
+      const auto over = over_.find(id);
+      if (over != over_.end()) return say_over(id, over->second);
+      if (starting_.count(id) != 0) return;
+      Starting& starting = starting_[id];
+      starting.number = ++next_start_;
+      for (const v1::GpuShare& share : inbox.launch().gpus()) {
+        starting.process.gpus.emplace_back(share.gpu(), share.gpu_milli());
+        starting.process.gpu_milli += share.gpu_milli();
+      }
+      world_.at(world_.now().wall_ms + kLaunchMs,
+                [this, id, number = starting.number] { begin(id, number); });
       return;
     }
     case v1::LauncherInbox::kSignal: {
-      const auto found = processes_.find(id_of(inbox.signal().key()));
-      if (found == processes_.end() || inbox.signal().signo() != kSigterm) return;
-      Process& process = found->second;
-      if (process.told_ms != 0) return;
-      process.told_ms = world_.now().wall_ms;
-      Program& program = world_.program(found->first.workload, found->first.index);
-      program.saved_ms = std::max(program.saved_ms, work_of(process));
+      const PodId id = id_of(inbox.signal().key());
+      if (inbox.signal().signo() != kSigterm) return;
+      const auto starting = starting_.find(id);
+      if (starting != starting_.end()) starting->second.process.told_ms = world_.now().wall_ms;
+      const auto found = processes_.find(id);
+      if (found != processes_.end()) told_to_leave(id, found->second);
       return;
     }
     case v1::LauncherInbox::kKill: {
       const PodId id = id_of(inbox.kill().key());
       if (processes_.count(id) != 0) return end(id, kKilled);
+      starting_.erase(id);
       if (held_.count(id) != 0) return;
+      const auto over = over_.find(id);
+      if (over != over_.end()) return say_over(id, over->second);
       return say(id, v1::ProcessReport::WHAT_EMPTY, nullptr);
     }
-    case v1::LauncherInbox::kProbe:
+    case v1::LauncherInbox::kProbe: {
+      std::set<PodId> known;
       for (const v1::PodKey& key : inbox.probe().alive()) {
-        const auto found = processes_.find(id_of(key));
-        if (found == processes_.end()) {
-          say(id_of(key), v1::ProcessReport::WHAT_ABSENT, nullptr);
+        const PodId id = id_of(key);
+        known.insert(id);
+        if (starting_.count(id) != 0 || held_.count(id) != 0) continue;
+        const auto found = processes_.find(id);
+        const auto over = over_.find(id);
+        if (found != processes_.end()) {
+          say(id, v1::ProcessReport::WHAT_STARTED, &found->second);
+        } else if (over != over_.end()) {
+          say_over(id, over->second);
         } else {
-          say(found->first, v1::ProcessReport::WHAT_STARTED, &found->second);
+          say(id, v1::ProcessReport::WHAT_ABSENT, nullptr);
         }
       }
+      // What the node does not know of is killed before anything is launched.
+      std::vector<PodId> unknown;
+      for (const auto& [id, process] : processes_) {
+        if (known.count(id) == 0) unknown.push_back(id);
+      }
+      for (const PodId& id : unknown) end(id, kKilled);
+      std::erase_if(starting_, [&](const auto& it) { return known.count(it.first) == 0; });
+      return;
+    }
+    case v1::LauncherInbox::kForget:
+      over_.erase(id_of(inbox.forget().key()));
       return;
     default:
       return;
   }
+}
+
+void Launcher::told_to_leave(const PodId& id, Process& process) {
+  if (process.told_ms != 0) return;
+  process.told_ms = world_.now().wall_ms;
+  Program& program = world_.program(id.workload, id.index);
+  program.saved_ms = std::max(program.saved_ms, work_of(process));
+  if (program.leaves_after_ms <= 0) return;
+  world_.at(process.told_ms + program.leaves_after_ms, [this, id, pid = process.pid] {
+    const auto it = processes_.find(id);
+    if (it != processes_.end() && it->second.pid == pid) end(id, kTerminated);
+  });
+}
+
+void Launcher::clear() {
+  for (const auto& [id, process] : processes_) world_.ended(id, node_);
+  processes_.clear();
+  starting_.clear();
+  over_.clear();
+  held_.clear();
+}
+
+void Launcher::say_over(const PodId& id, const Process& process) {
+  say(id, v1::ProcessReport::WHAT_ENDED, &process);
+  say(id, v1::ProcessReport::WHAT_EMPTY, &process);
 }
 
 void Launcher::adopt(const PodId& id, std::int64_t started_ms, std::int64_t gpu_milli,
@@ -70,16 +124,19 @@ void Launcher::adopt(const PodId& id, std::int64_t started_ms, std::int64_t gpu_
   schedule(id);
 }
 
-void Launcher::begin(const PodId& id, std::int64_t gpu_milli) {
-  if (processes_.count(id) != 0) return;
-  Process process;
+void Launcher::begin(const PodId& id, std::uint64_t number) {
+  const auto starting = starting_.find(id);
+  if (starting == starting_.end() || starting->second.number != number) return;
+  Process process = std::move(starting->second.process);
+  starting_.erase(starting);
+  const bool told = std::exchange(process.told_ms, 0) != 0;
   process.started_ms = world_.now().wall_ms;
   process.resumed_from = world_.program(id.workload, id.index).saved_ms;
-  process.gpu_milli = gpu_milli;
   process.pid = ++next_pid_;
-  const auto it = processes_.emplace(id, process).first;
-  world_.started(id);
+  const auto it = processes_.emplace(id, std::move(process)).first;
+  world_.started(id, node_);
   say(id, v1::ProcessReport::WHAT_STARTED, &it->second);
+  if (told) told_to_leave(id, it->second);
   schedule(id);
 }
 
@@ -94,7 +151,7 @@ void Launcher::schedule(const PodId& id) {
   };
   if (program.runs_ms > 0) {
     world_.at(process.started_ms + program.runs_ms - process.resumed_from, [this, id, same] {
-      if (same() != nullptr) end(id, 0);
+      if (same() != nullptr) end(id, world_.program(id.workload, id.index).exit_code);
     });
   }
   const std::int64_t every = program.checkpoint_every_ms;
@@ -127,6 +184,7 @@ void Launcher::end(const PodId& id, int exit_code) {
     program.lost_ms += std::max<std::int64_t>(0, work_of(process) - program.saved_ms);
   }
   processes_.erase(id);
+  world_.ended(id, node_);
   const auto silent = silent_.find(id.workload);
   if (silent != silent_.end() && silent->second) {
     held_[id] = exit_code;
@@ -134,8 +192,8 @@ void Launcher::end(const PodId& id, int exit_code) {
   }
   Process last = process;
   last.exit_code = exit_code;
-  say(id, v1::ProcessReport::WHAT_ENDED, &last);
-  say(id, v1::ProcessReport::WHAT_EMPTY, &last);
+  over_[id] = last;
+  say_over(id, last);
 }
 
 void Launcher::finish(const std::string& workload) {

@@ -9,6 +9,8 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "ebb/v1/node.pb.h"
 
@@ -22,6 +24,8 @@ struct Program {
   std::int64_t checkpoint_every_ms = 0;  // 0: none on its own
   std::int64_t saved_ms = 0;             // work in the last checkpoint
   std::int64_t lost_ms = 0;              // work done twice
+  std::int64_t leaves_after_ms = 0;      // from SIGTERM; 0: it uses its whole grace
+  int exit_code = 0;                     // at its own end
 };
 
 struct PodId {
@@ -38,6 +42,7 @@ struct Process {
   std::int64_t told_ms = 0;       // wall, when it was told to leave; 0: not
   std::int64_t pid = 0;
   std::int64_t gpu_milli = 0;
+  std::vector<std::pair<std::uint32_t, std::int64_t>> gpus;  // number, thousandths
   int exit_code = 0;
 };
 
@@ -52,22 +57,31 @@ class Launcher {
   /// Nothing is said of ends of `workload` until it is released.
   void hold(const std::string& workload, bool held);
   /// Power off: nothing is left and nothing is said.
-  void clear() { processes_.clear(); }
+  void clear();
   const std::map<PodId, Process>& processes() const { return processes_; }
 
  private:
-  void begin(const PodId& id, std::int64_t gpu_milli);
+  void begin(const PodId& id, std::uint64_t number);
   void schedule(const PodId& id);
+  void told_to_leave(const PodId& id, Process& process);
+  void say_over(const PodId& id, const Process& process);
   void end(const PodId& id, int exit_code);
   std::int64_t work_of(const Process& process) const;
   void say(const PodId& id, v1::ProcessReport::What what, const Process* process);
 
   World& world_;
   const std::string node_;
+  struct Starting {
+    std::uint64_t number = 0;
+    Process process;
+  };
   std::map<PodId, Process> processes_;
-  std::map<PodId, int> held_;  // gone, not yet told: exit code
+  std::map<PodId, Starting> starting_;
+  std::map<PodId, Process> over_;  // kept until the node has saved their ends
+  std::map<PodId, int> held_;      // gone, not yet told: exit code
   std::map<std::string, bool> silent_;
   std::int64_t next_pid_ = 1000;
+  std::uint64_t next_start_ = 0;
 };
 
 }  // namespace ebb::sim

@@ -195,6 +195,13 @@ class UnderWay {
   std::size_t count_ = 0;
 };
 
+/// What waits in it can be let go of before it ends: connections that are kept open refer to the
+/// server, which itself refers to this.
+class IoContext : public asio::io_context {
+ public:
+  void let_go() { shutdown(); }
+};
+
 class RestinioGateway : public Gateway {
  public:
   RestinioGateway(const GatewaySettings& settings, cluster::Post& post)
@@ -224,6 +231,7 @@ class RestinioGateway : public Gateway {
     under_way_.wait_for_none();
     server_.close_sync();
     stop_threads();
+    io_.let_go();
   }
 
   std::uint16_t port() const override { return port_; }
@@ -282,7 +290,7 @@ class RestinioGateway : public Gateway {
     threads_.clear();
   }
 
-  asio::io_context io_;
+  IoContext io_;
   Projection lists_;
   Desk desk_;
   Authentication authentication_;

@@ -42,6 +42,14 @@ class Conversation {
     resend_at_ = 0;
     resend_every_ = kResendMs;
   }
+  /// The other side may have been born anew without our hearing of it: my record is sent again and
+  /// repeated until it is echoed.
+  void repeat() {
+    if (!has_record()) return;
+    echoed_ = {};
+    resend_at_ = 0;
+    resend_every_ = kResendMs;
+  }
   /// True: the content is newer than all before, read it. False: ignore the content.
   bool receive(const v1::Header& header);
   /// Whether my record has to go out now.

@@ -56,6 +56,11 @@ class Machine {
   /// Decides what follows from all that was taken in since the last time, and says what is due.
   /// Called after one `handle`, or after several: what many messages change is decided once.
   virtual void settle(Instant, Effects&) {}
+  /// A machine elsewhere has come up under a new epoch (its process was started again or taken
+  /// over) and has forgotten what was not saved. Says again what such a neighbour would not ask
+  /// for; `settle` follows. The shell calls it on every machine when the owner of another shard
+  /// changes.
+  virtual void remind(Instant) {}
   /// The wake-up it armed has come.
   virtual void wake(Instant now, Effects& effects) = 0;
 };

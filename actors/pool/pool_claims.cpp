@@ -188,7 +188,7 @@ scheduling::PlaceRequest PoolMachine::request_of(const ClaimEntry& claim, Instan
 
 scheduling::TakeRule PoolMachine::rule_of(const v1::VictimRule& rule) const {
   scheduling::TakeRule take;
-  take.quotas.assign(quotas_.size(), false);
+  take.quotas.assign(next_quota_number_, false);
   for (const auto& [id, quota] : quotas_) {
     const bool itself = id == rule.quota();
     take.quotas[quota.number] =

@@ -34,7 +34,7 @@ void PoolMachine::handle(const v1::Envelope& envelope, Instant now, Effects& eff
       on(inbox.place_claim(), now, effects);
       break;
     case v1::PoolInbox::kQuotaFacts:
-      on(inbox.quota_facts(), now);
+      on(inbox.quota_facts(), now, effects);
       break;
     case v1::PoolInbox::kClaimUse:
       on(inbox.claim_use(), envelope.from(), now, effects);
@@ -93,6 +93,7 @@ void PoolMachine::on(const v1::PlaceClaim& place, Instant now, Effects& effects)
   const ClaimKey key = key_of(place.claim());
   if (place.want() == v1::PLACE_WANT_NOTHING && claims_.count(key) == 0) {
     // Forgotten already: echo, so that the quota can forget too.
+    if (!place.header().wants_echo()) return;
     Conversation once(context_.epoch, version_base_++);
     (void)once.receive(place.header());
     v1::ClaimAnswer* answer =
@@ -171,11 +172,24 @@ void PoolMachine::on(const v1::PlaceClaim& place, Instant now, Effects& effects)
   }
 }
 
-void PoolMachine::on(const v1::QuotaFacts& facts, Instant now) {
+void PoolMachine::on(const v1::QuotaFacts& facts, Instant now, Effects& effects) {
   auto it = quotas_.find(facts.quota());
+  if (facts.gone()) {
+    if (it != quotas_.end()) quotas_.erase(it);
+    gained();
+    Conversation last(context_.epoch);
+    (void)last.receive(facts.header());
+    v1::PoolCapacity* echo =
+        effects.send("quota/" + facts.quota()).mutable_quota()->mutable_pool_capacity();
+    last.stamp(echo->mutable_header(), now.mono_ms);
+    // Higher than anything said to it before; nothing will be said to it again.
+    echo->mutable_header()->mutable_stamp()->set_version(~0ull);
+    echo->mutable_header()->set_wants_echo(false);
+    return;
+  }
   if (it == quotas_.end()) {
     QuotaEntry entry;
-    entry.number = static_cast<std::uint32_t>(quotas_.size());
+    entry.number = next_quota_number_++;
     entry.conversation = Conversation(context_.epoch);
     entry.conversation.touch();
     it = quotas_.emplace(facts.quota(), std::move(entry)).first;
@@ -197,6 +211,7 @@ void PoolMachine::on(const v1::ClaimUse& use, const std::string& from, Instant n
   }
   const ClaimKey key = key_of(use.claim());
   if (use.phase() == v1::CLAIM_PHASE_GONE && claims_.count(key) == 0) {
+    if (!use.header().wants_echo()) return;
     Conversation once(context_.epoch, version_base_++);
     (void)once.receive(use.header());
     v1::ClaimPlacement* placement =

@@ -112,7 +112,7 @@ class PoolMachine final : public Machine {
 
   // pool_machine.cpp
   void on(const v1::PlaceClaim& place, Instant now, Effects& effects);
-  void on(const v1::QuotaFacts& facts, Instant now);
+  void on(const v1::QuotaFacts& facts, Instant now, Effects& effects);
   void on(const v1::ClaimUse& use, const std::string& from, Instant now, Effects& effects);
   void on(const v1::NodeState& state, const std::string& from, Instant now);
   void on(const v1::PoolTerms& terms, const v1::Envelope& envelope, Instant now, Effects& effects);
@@ -169,6 +169,7 @@ class PoolMachine final : public Machine {
   std::map<std::string, NodeEntry> nodes_;
   std::map<scheduling::NodeId, std::string> node_names_;
   std::map<std::string, QuotaEntry> quotas_;
+  std::uint32_t next_quota_number_ = 0;
   std::map<ClaimKey, ClaimEntry> claims_;
   std::map<HolderKey, Holder> holders_;
   std::map<scheduling::HolderId, HolderKey> holder_keys_;

@@ -61,7 +61,7 @@ void QuotaMachine::handle(const v1::Envelope& envelope, Instant now, Effects& ef
   const v1::QuotaInbox& inbox = envelope.quota();
   switch (inbox.message_case()) {
     case v1::QuotaInbox::kParentTerms:
-      on(inbox.parent_terms(), now, effects);
+      on(inbox.parent_terms());
       break;
     case v1::QuotaInbox::kChildClaims:
       on(inbox.child_claims(), now, effects);
@@ -85,12 +85,23 @@ void QuotaMachine::handle(const v1::Envelope& envelope, Instant now, Effects& ef
   walk_due_ = true;
 }
 
+void QuotaMachine::remind(Instant) {
+  pool_.repeat();
+  for (auto& [key, claim] : claims_) {
+    claim.pool.repeat();
+    changed(claim);
+  }
+}
+
 void QuotaMachine::wake(Instant now, Effects& effects) { settle(now, effects); }
 
-void QuotaMachine::on(const v1::ParentTerms& terms, Instant, Effects& effects) {
+void QuotaMachine::on(const v1::ParentTerms& terms) {
   if (!parent_.receive(terms.header())) return;
   if (terms.edge_epoch() < edge_epoch_) return;  // R10
-  if (terms.over()) return end(effects);
+  if (terms.over()) {
+    over_ = true;
+    return;
+  }
   edge_epoch_ = terms.edge_epoch();
   const Amounts guarantee = amounts_of(terms.guarantee());
   for (const auto& [type, given] : amounts_of(terms.given_total())) {
@@ -335,6 +346,11 @@ void QuotaMachine::on(const v1::PoolCapacity& capacity, Instant, Effects&) {
 
 void QuotaMachine::settle(Instant now, Effects& effects) {
   if (ended_) return;
+  if (over_) {
+    send_facts(now, effects);
+    if (pool_.settled()) end(effects);
+    return;
+  }
   return_to_parent(effects);
   charge_planned(now, effects);
   admit(now, effects);

@@ -29,6 +29,8 @@ class QuotaMachine final : public Machine {
   void handle(const v1::Envelope& envelope, Instant now, Effects& effects) override;
   void settle(Instant now, Effects& effects) override;
   void wake(Instant now, Effects& effects) override;
+  /// A pool saves nothing: it has from here which quotas there are and what they ask for.
+  void remind(Instant now) override;
 
  private:
   using Amount = scheduling::Amount;
@@ -112,7 +114,7 @@ class QuotaMachine final : public Machine {
   };
 
   // quota_machine.cpp
-  void on(const v1::ParentTerms& terms, Instant now, Effects& effects);
+  void on(const v1::ParentTerms& terms);
   void on(const v1::ChildClaims& claims, Instant now, Effects& effects);
   void on(const v1::ClaimDemand& demand, const std::string& from, Instant now, Effects& effects);
   void on(const v1::ClaimAnswer& answer, Instant now, Effects& effects);
@@ -126,6 +128,7 @@ class QuotaMachine final : public Machine {
   // quota_sending.cpp
   void send_due(Instant now, Effects& effects);
   void send_claim(ClaimState& claim, Instant now, Effects& effects);
+  void send_facts(Instant now, Effects& effects);
   void send_last_word(const v1::ChildClaims& claims, Instant now, Effects& effects);
   void echo_gone(const v1::ClaimDemand& demand, Instant now, Effects& effects);
   v1::PlaceClaim place_claim_of(const ClaimState& claim) const;
@@ -242,6 +245,7 @@ class QuotaMachine final : public Machine {
   std::vector<v1::NodeTypeFacts> node_type_facts_;
   std::int64_t next_aging_mono_ms_ = 0;
   bool dirty_record_ = false;
+  bool over_ = false;  // its edge has ended: it is erased once the pool has heard of that
   bool ended_ = false;
   std::uint64_t version_base_ = 0;  // highest version of conversations that were forgotten
   std::set<ClaimKey> unsettled_;    // claims whose records changed or are not echoed yet

@@ -9,15 +9,19 @@ std::string quota_address(const std::string& id) { return "quota/" + id; }
 
 }  // namespace
 
-void QuotaMachine::send_due(Instant now, Effects& effects) {
-  std::int64_t next = kNever;
+void QuotaMachine::send_facts(Instant now, Effects& effects) {
   v1::QuotaFacts facts = quota_facts();
   if (says_anything_new(facts, &told_pool_)) pool_.touch();
   if (pool_.must_send(now.mono_ms)) {
     pool_.stamp(facts.mutable_header(), now.mono_ms);
     *effects.send(spec_.pool()).mutable_pool()->mutable_quota_facts() = std::move(facts);
   }
-  next = std::min(next, pool_.due());
+  if (pool_.due() != kNever) effects.wake_at(std::max(pool_.due(), now.mono_ms));
+}
+
+void QuotaMachine::send_due(Instant now, Effects& effects) {
+  std::int64_t next = kNever;
+  send_facts(now, effects);
   if (!is_root()) {
     v1::ChildClaims claims = child_claims();
     if (says_anything_new(claims, &told_parent_)) parent_.touch();
@@ -101,6 +105,8 @@ void QuotaMachine::send_last_word(const v1::ChildClaims& claims, Instant now, Ef
 }
 
 void QuotaMachine::echo_gone(const v1::ClaimDemand& demand, Instant now, Effects& effects) {
+  // Two who have both forgotten would otherwise go on answering each other.
+  if (!demand.header().wants_echo()) return;
   v1::ClaimTerms* terms =
       effects.send(demand.claim().workload()).mutable_workload()->mutable_claim_terms();
   *terms->mutable_claim() = demand.claim();
@@ -265,6 +271,7 @@ v1::ChildClaims QuotaMachine::child_claims() const {
 v1::QuotaFacts QuotaMachine::quota_facts() const {
   v1::QuotaFacts facts;
   facts.set_quota(spec_.quota_id());
+  facts.set_gone(over_);
   facts.set_parent(spec_.parent_id());
   facts.set_idle_closed(spec_.idle_closed());
   set(facts.mutable_guarantee(), guarantee_);

@@ -36,6 +36,10 @@ void TenantMachine::start(Instant now, Effects& effects) {
   settle(now, effects);
 }
 
+void TenantMachine::remind(Instant) {
+  for (auto& [id, talk] : pools_) talk.conversation.repeat();
+}
+
 void TenantMachine::wake(Instant now, Effects& effects) { settle(now, effects); }
 
 void TenantMachine::handle(const v1::Envelope& envelope, Instant now, Effects& effects) {

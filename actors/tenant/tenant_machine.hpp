@@ -22,6 +22,8 @@ class TenantMachine final : public Machine {
   void handle(const v1::Envelope& envelope, Instant now, Effects& effects) override;
   void settle(Instant now, Effects& effects) override;
   void wake(Instant now, Effects& effects) override;
+  /// A pool saves nothing: which nodes are its own it has from here.
+  void remind(Instant now) override;
 
  private:
   struct NodeTalk {

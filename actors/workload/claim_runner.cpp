@@ -267,6 +267,13 @@ void ClaimRunner::next_attempt(Instant now, std::int64_t hold_ms) {
   hold_until_mono_ms_ = 0;
 }
 
+void ClaimRunner::remind() {
+  if (settled()) return;
+  quota_.repeat();
+  pool_.repeat();
+  stirred_ = true;
+}
+
 void ClaimRunner::wake(Instant now) {
   const bool held = record_.phase() == v1::CLAIM_PHASE_GONE && record_.wanted();
   if (!held || now.mono_ms < hold_until_mono_ms_) return;

@@ -67,6 +67,8 @@ class ClaimRunner {
   void on(const v1::ClaimPlacement& placement, Instant now);
   void on(const v1::PodReports& reports, const std::string& from, Instant now);
   void wake(Instant now);
+  /// Its quota does not save its queue, nor the pool anything: both have it from here.
+  void remind();
   /// To every process of the present attempt, once.
   void signal(int signo);
 

@@ -26,6 +26,10 @@ void WorkloadMachine::start(Instant now, Effects& effects) {
   settle(now, effects);
 }
 
+void WorkloadMachine::remind(Instant) {
+  for (auto& [index, runner] : runners_) runner->remind();
+}
+
 void WorkloadMachine::wake(Instant now, Effects& effects) {
   for (auto& [index, runner] : runners_) runner->wake(now);
   settle(now, effects);
@@ -33,6 +37,8 @@ void WorkloadMachine::wake(Instant now, Effects& effects) {
 
 void WorkloadMachine::handle(const v1::Envelope& envelope, Instant now, Effects& effects) {
   const v1::WorkloadInbox& inbox = envelope.workload();
+  // One that is forgotten here is answered only where an answer is waited for: two who have both
+  // forgotten would go on for ever.
   const auto known = [&](const v1::Claim& claim) -> ClaimRunner* {
     const auto it = runners_.find(claim.index());
     return it == runners_.end() ? nullptr : it->second.get();
@@ -41,7 +47,7 @@ void WorkloadMachine::handle(const v1::Envelope& envelope, Instant now, Effects&
     case v1::WorkloadInbox::kClaimTerms:
       if (ClaimRunner* runner = known(inbox.claim_terms().claim())) {
         runner->on(inbox.claim_terms(), now);
-      } else {
+      } else if (inbox.claim_terms().header().wants_echo()) {
         v1::ClaimDemand* gone =
             effects.send(envelope.from()).mutable_quota()->mutable_claim_demand();
         *gone->mutable_claim() = inbox.claim_terms().claim();
@@ -53,7 +59,7 @@ void WorkloadMachine::handle(const v1::Envelope& envelope, Instant now, Effects&
     case v1::WorkloadInbox::kClaimPlacement:
       if (ClaimRunner* runner = known(inbox.claim_placement().claim())) {
         runner->on(inbox.claim_placement(), now);
-      } else {
+      } else if (inbox.claim_placement().header().wants_echo()) {
         v1::ClaimUse* gone = effects.send(envelope.from()).mutable_pool()->mutable_claim_use();
         *gone->mutable_claim() = inbox.claim_placement().claim();
         gone->set_attempt(inbox.claim_placement().attempt());
@@ -66,7 +72,7 @@ void WorkloadMachine::handle(const v1::Envelope& envelope, Instant now, Effects&
       const v1::PodReports& reports = inbox.pod_reports();
       if (ClaimRunner* runner = known(reports.claim())) {
         runner->on(reports, envelope.from(), now);
-      } else {
+      } else if (reports.header().wants_echo()) {
         v1::PodOrders* orders = effects.send(envelope.from()).mutable_node()->mutable_pod_orders();
         *orders->mutable_claim() = reports.claim();
         orders->set_attempt(reports.attempt());

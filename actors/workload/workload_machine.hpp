@@ -25,6 +25,7 @@ class WorkloadMachine : public Machine {
   void handle(const v1::Envelope& envelope, Instant now, Effects& effects) final;
   void settle(Instant now, Effects& effects) final;
   void wake(Instant now, Effects& effects) final;
+  void remind(Instant now) final;
 
  protected:
   /// First call after birth or rebuild: begin what has not begun.

@@ -241,8 +241,11 @@ void Operators::act(const ActPlan& plan) {
     case Act::DropQuota: {
       const QuotaBook* parent = pick_quota(true);
       if (parent == nullptr) return;
-      std::vector<std::string> ids;
-      for (const auto& [id, edge] : parent->children) ids.push_back(id);
+      std::vector<std::string> ids;  // of those that no workspace is bound to
+      for (const auto& [id, edge] : parent->children) {
+        if (id.starts_with("x")) ids.push_back(id);
+      }
+      if (ids.empty()) return;
       envelope.mutable_quota()->mutable_command()->set_delete_child(ids[luck.below(ids.size())]);
       return command("quota/" + parent->specs.back().quota_id(), std::move(envelope));
     }

@@ -8,6 +8,7 @@ namespace ebb::sim {
 namespace {
 constexpr std::int64_t kLatencyMs = 1;
 constexpr std::int64_t kMonoAtBegin = 1'000'000;
+constexpr std::int64_t kDirectoryMs = 200;  // until others hear that a process has come up
 constexpr const char* kAsker = "gateway/ask";
 
 std::uint64_t word_of(const v1::Envelope& envelope) {
@@ -188,6 +189,30 @@ void World::boot_process(ProcessId id) {
     if (!processes_[id].up) return;
     if (records_.count(cells_[cell].address) != 0) boot(cell);
   }
+  for (ProcessId other = 0; other < processes_.size(); ++other) {
+    if (other == id || !processes_[other].up) continue;
+    at(wall_ms_ + kDirectoryMs, [this, other, generation = processes_[other].generation] {
+      if (processes_[other].generation == generation) remind(other);
+    });
+  }
+}
+
+/// As the directory tells it: an owner elsewhere has changed.
+void World::remind(ProcessId id) {
+  Process& process = processes_[id];
+  process.remind_due = process.paused;
+  if (!process.up || process.paused) return;
+  const std::uint64_t generation = process.generation;
+  const std::set<CellId> cells = process.cells;
+  for (const CellId cell : cells) {
+    if (process.generation != generation) return;
+    Living& living = cells_[cell].living;
+    if (!living.machine) continue;
+    actors::Effects effects;
+    living.machine->remind(now_in(id));
+    living.machine->settle(now_in(id), effects);
+    perform(cell, living.epoch, std::move(effects));
+  }
 }
 
 void World::pause(ProcessId id) { processes_[id].paused = true; }
@@ -211,6 +236,8 @@ void World::resume(ProcessId id) {
     living.machine->wake(now_in(id), effects);
     perform(cell, living.epoch, std::move(effects));
   }
+  if (process.generation != generation) return;
+  if (process.remind_due) remind(id);
   if (process.generation == generation) write_out(id);
 }
 

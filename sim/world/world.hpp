@@ -78,7 +78,7 @@ class World {
   bool is_up(ProcessId process) const { return processes_.at(process).up; }
   /// What was not saved is lost, and nothing of it is said.
   void crash_process(ProcessId process);
-  /// Builds every machine that lives in it and has a record.
+  /// Builds every machine that lives in it and has a record. The other processes hear of it.
   void boot_process(ProcessId process);
   /// At its next save: before it becomes durable, or after, before anything is said.
   void crash_at_save(ProcessId process, bool before) {
@@ -181,7 +181,7 @@ class World {
   struct Process {
     std::string name;
     std::set<CellId> cells;
-    bool up = true, paused = false, disk_full = false, save_due = false;
+    bool up = true, paused = false, disk_full = false, save_due = false, remind_due = false;
     int crash_at_save = 0;
     std::int64_t save_ms = 0, slow_ms = 0, skew_ms = 0;
     std::uint64_t generation = 0;
@@ -207,6 +207,7 @@ class World {
   void save(v1::Record record, std::uint64_t epoch);
   void boot(CellId id);
   void end_process(ProcessId process);
+  void remind(ProcessId process);
   void mix(std::uint64_t word) { hash_ = (hash_ ^ word) * 0x100000001b3ull; }
 
   Random random_;

@@ -8,5 +8,6 @@ namespace ebb::sim {
 int scenario_command(const std::vector<std::string>& arguments);
 int soak_command(const std::vector<std::string>& arguments);
 int seed_command(const std::vector<std::string>& arguments);
+int replay_command(const std::vector<std::string>& arguments);
 
 }  // namespace ebb::sim

@@ -93,7 +93,7 @@ void Launcher::told_to_leave(const PodId& id, Process& process) {
   if (process.told_ms != 0) return;
   process.told_ms = world_.now().wall_ms;
   Program& program = world_.program(id.workload, id.index);
-  program.saved_ms = std::max(program.saved_ms, work_of(process));
+  if (program.saves_when_told) program.saved_ms = std::max(program.saved_ms, work_of(process));
   if (program.leaves_after_ms <= 0) return;
   world_.at(process.told_ms + program.leaves_after_ms, [this, id, pid = process.pid] {
     const auto it = processes_.find(id);

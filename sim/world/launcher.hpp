@@ -25,6 +25,7 @@ struct Program {
   std::int64_t saved_ms = 0;             // work in the last checkpoint
   std::int64_t lost_ms = 0;              // work done twice
   std::int64_t leaves_after_ms = 0;      // from SIGTERM; 0: it uses its whole grace
+  bool saves_when_told = true;           // a checkpoint at SIGTERM
   int exit_code = 0;                     // at its own end
 };
 

@@ -39,7 +39,7 @@ WALLS = {
     "SQLite": (r"<sqlite3", ["cluster/store", "gateway/projection"]),
     "RESTinio": (r"<restinio", ["gateway"]),
     "curl": (r"<curl/", ["cli"]),
-    "YAML": (r"<yaml-cpp/", ["config", "cli"]),
+    "YAML": (r"<yaml-cpp/", ["config", "cli", "sim/replay"]),
     "JSON": (r"<nlohmann/", ["gateway", "cli", "deploy", "sim"]),
     "command line": (r"<CLI/", ["server", "agent", "cli", "sim"]),
     "time zones": (r"<date/", ["scheduling/cron", "cluster/clock", "gateway"]),

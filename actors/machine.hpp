@@ -15,10 +15,17 @@
 
 namespace ebb::actors {
 
+/// Settings of the cluster that machines go by; the same for all of them.
+struct Tuning {
+  std::int64_t node_lost_after_ms = 300'000;  // silence after which a node counts as lost
+  std::int64_t stop_after_ms = 600'000;       // of jobs with automatic fault tolerance
+};
+
 /// What a machine is told at birth.
 struct Context {
   std::string address;      // its own, for instance "quota/q1"
   std::uint64_t epoch = 1;  // of its shard's owner; first half of every stamp it makes
+  Tuning tuning = {};
 };
 
 struct Effects {

@@ -271,11 +271,19 @@ int run(int argc, char** argv) {
     seed.push_back(record_of(facts));
   }
   std::shared_ptr<Launcher> launcher = need(Launcher::open(
-      std::move(launching), [&host](const std::string& node, const v1::ProcessReport& report) {
+      std::move(launching),
+      [&host](const std::string& node, const v1::ProcessReport& report) {
         v1::Envelope envelope;
         envelope.set_from("launcher/" + node);
         envelope.set_to("node/" + node);
         *envelope.mutable_node()->mutable_process_report() = report;
+        host.send(std::move(envelope));
+      },
+      [&host](const std::string& node, std::int64_t mono_ms) {
+        v1::Envelope envelope;
+        envelope.set_from("launcher/" + node);
+        envelope.set_to("node/" + node);
+        envelope.mutable_node()->mutable_last_contact()->set_mono_ms(mono_ms);
         host.send(std::move(envelope));
       }));
   for (const v1::NodeFacts& facts : nodes) {

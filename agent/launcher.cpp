@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <set>
@@ -40,6 +41,11 @@ std::int64_t mono_ms() {
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
+bool write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::trunc);
+  file << text;
+  return static_cast<bool>(file.flush());
+}
 std::int64_t ns_of(const timespec& time) { return time.tv_sec * kNsPerSecond + time.tv_nsec; }
 }  // namespace
 
@@ -61,9 +67,10 @@ std::int64_t checkpoint_time(const std::string& checkpoint_directory) {
 
 class Launcher::Inside {
  public:
-  Inside(LauncherSettings settings, Reported reported)
+  Inside(LauncherSettings settings, Reported reported, ContactKept contact_kept)
       : settings_(std::move(settings)),
         reported_(std::move(reported)),
+        contact_kept_(std::move(contact_kept)),
         files_{settings_.data},
         nursery_(settings_.shim_program),
         epoll_(::epoll_create1(EPOLL_CLOEXEC)),
@@ -160,6 +167,8 @@ class Launcher::Inside {
         return probe(node, order.probe());
       case v1::LauncherInbox::kForget:
         return forget(node, name_of(order.forget().key()));
+      case v1::LauncherInbox::kContact:
+        return keep_contact(node, order.contact().mono_ms());
       case v1::LauncherInbox::MESSAGE_NOT_SET:
         return;
     }
@@ -204,6 +213,9 @@ class Launcher::Inside {
                                 pod_file_name(name));
     shim.workdir = workdir;
     shim.port = std::to_string(pod.identity.port);
+    shim.stop_after_ms = std::to_string(order.stop_after_ms());
+    shim.grace_period_ms = std::to_string(order.grace_period_ms());
+    shim.contact_path = files_.contact_path(node);
     shim.command = pod_command(spec);
     shim.env = pod_environment(order, {.node = node,
                                        .gpu_ids = nodes_[node].facts.gpu_ids,
@@ -240,7 +252,28 @@ class Launcher::Inside {
     if (pod->control >= 0) say(*pod, "kill");
   }
 
+  /// For the shims, and for a node that starts again. Not durable: after a power cut nothing runs
+  /// that it could stop.
+  void keep_contact(const std::string& node, std::int64_t mono_ms) {
+    const std::string path = files_.contact_path(node);
+    const std::string text = std::to_string(mono_ms) + " " + settings_.boot_id + "\n";
+    if (write_file(path + ".new", text) && ::rename((path + ".new").c_str(), path.c_str()) == 0) {
+      return;
+    }
+    if (make_directories(files_.node_directory(node)) && write_file(path, text)) return;
+    spdlog::warn("contact not kept node={} why=\"{}\"", node, std::strerror(errno));
+  }
+
+  void tell_contact(const std::string& node) {
+    const std::string text = read_file(files_.contact_path(node));
+    const std::size_t space = text.find(' ');
+    if (space == std::string::npos || text.substr(space + 1) != settings_.boot_id + "\n") return;
+    const std::int64_t mono_ms = std::atoll(text.c_str());
+    if (contact_kept_ && mono_ms > 0) contact_kept_(node, mono_ms);
+  }
+
   void probe(const std::string& node, const v1::ProbePods& order) {
+    tell_contact(node);
     std::set<PodName> alive;
     for (const v1::PodKey& key : order.alive()) alive.insert(name_of(key));
     std::error_code none;
@@ -562,6 +595,7 @@ class Launcher::Inside {
 
   const LauncherSettings settings_;
   const Reported reported_;
+  const ContactKept contact_kept_;
   const PodFiles files_;
   Cgroups cgroups_;
   std::map<std::string, Node> nodes_;
@@ -581,7 +615,8 @@ class Launcher::Inside {
 Launcher::Launcher(std::unique_ptr<Inside> inside) : inside_(std::move(inside)) {}
 Launcher::~Launcher() = default;
 
-Result<std::unique_ptr<Launcher>> Launcher::open(LauncherSettings settings, Reported reported) {
+Result<std::unique_ptr<Launcher>> Launcher::open(LauncherSettings settings, Reported reported,
+                                                 ContactKept contact_kept) {
   std::error_code error;
   settings.data = std::filesystem::absolute(settings.data, error).lexically_normal().string();
   if (!make_directories(settings.data)) {
@@ -592,8 +627,8 @@ Result<std::unique_ptr<Launcher>> Launcher::open(LauncherSettings settings, Repo
     return Refusal{"InvalidParameter",
                    "shim program " + settings.shim_program + ": " + std::strerror(errno), 400};
   }
-  return std::unique_ptr<Launcher>(
-      new Launcher(std::make_unique<Inside>(std::move(settings), std::move(reported))));
+  return std::unique_ptr<Launcher>(new Launcher(
+      std::make_unique<Inside>(std::move(settings), std::move(reported), std::move(contact_kept))));
 }
 
 void Launcher::order(const std::string& node, v1::LauncherInbox order) {

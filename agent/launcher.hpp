@@ -35,8 +35,11 @@ struct LauncherSettings {
 class Launcher {
  public:
   using Reported = std::function<void(const std::string& node, const v1::ProcessReport& report)>;
-  /// `reported` is called from the launcher's thread and must not wait.
-  static Result<std::unique_ptr<Launcher>> open(LauncherSettings settings, Reported reported);
+  using ContactKept = std::function<void(const std::string& node, std::int64_t mono_ms)>;
+  /// Both are called from the launcher's thread and must not wait. `contact_kept` tells, at a
+  /// node's probe, the last contact that was ordered to be kept since the machine booted.
+  static Result<std::unique_ptr<Launcher>> open(LauncherSettings settings, Reported reported,
+                                                ContactKept contact_kept = {});
   /// Pods go on running.
   ~Launcher();
   /// Any thread; orders of one node are carried out in the order of the calls.

@@ -98,6 +98,9 @@ std::optional<PodName> parse_pod_file_name(const std::string& file_name) {
 std::string PodFiles::node_directory(const std::string& node) const {
   return data + "/pods/" + encode_file_name(node);
 }
+std::string PodFiles::contact_path(const std::string& node) const {
+  return node_directory(node) + "/contact";
+}
 std::string PodFiles::pod_directory(const std::string& node, const PodName& name) const {
   return node_directory(node) + "/" + pod_file_name(name);
 }

@@ -1,5 +1,6 @@
 // Where the files of pods lie in the agent's data directory, and what the shim has written there.
 //
+//   pods/NODE/contact         when the scheduler was last known to hear the node
 //   pods/NODE/POD/            control (socket), identity, exit: until the node has saved the exit
 //   code logs/CLAIM/attempt-K/pod-N.log, and .log.1 before it checkpoints/CLAIM/
 //   EBB_CHECKPOINT_DIR, over all attempts work/CLAIM/               working directory where none is
@@ -38,6 +39,7 @@ struct PodFiles {
   std::string data;  // the agent's data directory
   std::string node_directory(const std::string& node) const;
   std::string pod_directory(const std::string& node, const PodName& name) const;
+  std::string contact_path(const std::string& node) const;
   std::string log_path(const PodName& name) const;
   std::string checkpoint_directory(const PodName& name) const;
   std::string work_directory(const PodName& name) const;

@@ -43,15 +43,23 @@ void add_node_commands(CLI::App& app, Shell& shell) {
   const auto operate = [&](const char* verb, const char* operation, const char* help) {
     auto* command = node->add_subcommand(verb, help);
     command->add_option("NODE", *name)->required();
-    command->callback([&shell, name, operation] {
-      const Json answer =
-          need(shell.client().post("/api/v1/nodes/" + encoded(*name), {{"Operation", operation}}));
+    auto force = std::make_shared<bool>(false);
+    if (std::string(operation) == "Drain") {
+      command->add_flag("--force", *force, "also what a rule protects");
+    }
+    command->callback([&shell, name, operation, force] {
+      Json body = {{"Operation", operation}};
+      if (*force) body["OperationParameters"]["DrainParameters"]["Force"] = true;
+      const Json answer = need(shell.client().post("/api/v1/nodes/" + encoded(*name), body));
       shell.print_done(answer, "/NodeId", std::string(operation) + " " + *name + ": accepted");
     });
   };
-  operate("cordon", "Cordon", "place nothing new on a node");
-  operate("uncordon", "Uncordon", "use a node again");
-  operate("drain", "Drain", "cordon, and ask what runs there to leave");
+  operate("cordon", "Cordon", "place nothing new on a node; its GPUs leave its quotas");
+  operate("uncordon", "Uncordon", "use a node again after cordon, drain or fence");
+  operate("drain", "Drain",
+          "cordon, and ask what runs there to leave; refused where a rule protects some of it");
+  operate("fence", "Fence",
+          "your word that nothing runs on a silent node any more: its jobs start elsewhere");
 }
 
 void add_workspace_commands(CLI::App& app, Shell& shell) {

@@ -25,7 +25,8 @@ struct ServerSettings {
   std::int64_t link_port = 7071;
   double clock_speed = 1.0;
   std::string clock_start;
-  std::int64_t node_lost_after_ms = 15'000;
+  std::int64_t node_lost_after_ms = 300'000;
+  std::int64_t stop_after_ms = 600'000;
   std::int64_t machine_threads = 2;
   std::string log_level = "info";
 };

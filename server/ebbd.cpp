@@ -152,6 +152,13 @@ int run(int argc, char** argv) {
   host_settings.process = "ebbd/" + std::to_string(::getpid());
   host_settings.threads = static_cast<unsigned>(settings.machine_threads);
   host_settings.clock = open_clock(settings);
+  const actors::Tuning tuning{.node_lost_after_ms = settings.node_lost_after_ms,
+                              .stop_after_ms = settings.stop_after_ms};
+  host_settings.factory = [tuning](actors::Context context,
+                                   const std::vector<v1::Record>& records) {
+    context.tuning = tuning;
+    return actors::make_machine(context, records);
+  };
   actors::Host host(host_settings, *store);
   need(host.start());
   ensure_tenant(host);

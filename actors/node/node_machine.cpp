@@ -71,7 +71,7 @@ void NodeMachine::handle(const v1::Envelope& envelope, Instant now, Effects& eff
       on(inbox.pod_orders(), envelope.from(), now, effects);
       break;
     case v1::NodeInbox::kNodeTerms:
-      on(inbox.node_terms(), envelope.from());
+      on(inbox.node_terms(), envelope.from(), now, effects);
       break;
     case v1::NodeInbox::kNodeBinding:
       on(inbox.node_binding());
@@ -82,6 +82,9 @@ void NodeMachine::handle(const v1::Envelope& envelope, Instant now, Effects& eff
     case v1::NodeInbox::kGpuHealth:
       on(inbox.gpu_health(), effects);
       break;
+    case v1::NodeInbox::kLastContact:
+      on(inbox.last_contact());
+      break;
     case v1::NodeInbox::MESSAGE_NOT_SET:
       effects.alarm("node got an empty message from=" + envelope.from());
       return;
@@ -90,9 +93,27 @@ void NodeMachine::handle(const v1::Envelope& envelope, Instant now, Effects& eff
 
 void NodeMachine::wake(Instant now, Effects& effects) { settle(now, effects); }
 
-void NodeMachine::on(const v1::NodeTerms& terms, const std::string& from) {
+void NodeMachine::on(const v1::NodeTerms& terms, const std::string& from, Instant now,
+                     Effects& effects) {
   const auto pool = pools_.find(from);
-  if (pool != pools_.end()) pool->second.receive(terms.header());
+  if (pool == pools_.end()) return;
+  pool->second.receive(terms.header());
+  // Contact is what the owner of the pool answers to what this life of the node has said: a pool
+  // that was deposed proves nothing, nor does an answer to what was said before a restart.
+  const bool by_owner =
+      from == life_.binding().pool() && terms.header().stamp().epoch() == pool->second.seen().epoch;
+  const bool to_this = terms.header().seen().epoch() == context_.epoch;
+  if (!by_owner || !to_this || terms.beat_seen() <= 0 || terms.beat_seen() > now.mono_ms) return;
+  if (contact_mono_ms_ && terms.beat_seen() <= *contact_mono_ms_) return;
+  contact_mono_ms_ = terms.beat_seen();
+  const bool has_dead_man = std::any_of(holders_.begin(), holders_.end(), [&](const auto& key) {
+    return claims_.at(key).head.stop_after_ms() > 0;
+  });
+  if (has_dead_man) to_launcher(effects).mutable_contact()->set_mono_ms(*contact_mono_ms_);
+}
+
+void NodeMachine::on(const v1::LastContact& contact) {
+  if (!contact_mono_ms_) contact_mono_ms_ = contact.mono_ms();
 }
 
 void NodeMachine::on(const v1::NodeBinding& binding) {
@@ -195,7 +216,7 @@ void NodeMachine::release_if_known(const ClaimKey& key, ClaimEntry& entry, Insta
 }
 
 void NodeMachine::settle(Instant now, Effects& effects) {
-  std::int64_t next = kNever;
+  std::int64_t next = stop_what_is_cut_off(now, effects);
   for (auto it = busy_.begin(); it != busy_.end();) {
     const ClaimKey& key = *it;
     ClaimEntry& entry = claims_.at(key);

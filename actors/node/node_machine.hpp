@@ -11,6 +11,7 @@
 // restart the node probes.
 #pragma once
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -21,11 +22,12 @@
 #include "actors/node/node_slots.hpp"
 #include "actors/node/node_states.hpp"
 #include "actors/records.hpp"
+#include "scheduling/node/node_life.hpp"
 
 namespace ebb::actors {
 
 /// NodeState goes out at least this often, so that a pool can tell a silent node.
-inline constexpr std::int64_t kNodeHeartbeatMs = 2'000;
+inline constexpr std::int64_t kNodeHeartbeatMs = scheduling::kHeartbeatMs;
 /// For pods that must leave without a word about their grace.
 inline constexpr std::int64_t kGraceUnsaidMs = 30'000;
 /// Claims that are over and still remembered, counted at a start.
@@ -61,7 +63,8 @@ class NodeMachine final : public Machine {
   };
 
   // node_machine.cpp
-  void on(const v1::NodeTerms& terms, const std::string& from);
+  void on(const v1::NodeTerms& terms, const std::string& from, Instant now, Effects& effects);
+  void on(const v1::LastContact& contact);
   void on(const v1::NodeBinding& binding);
   void on(const v1::GpuHealth& health, Effects& effects);
   void end_all_after_reboot(Instant now);
@@ -85,6 +88,7 @@ class NodeMachine final : public Machine {
              Instant now, Effects& effects);
   void resume_leaving(const ClaimKey& key, PodId id, Pod& pod, Instant now, Effects& effects);
   void kill_overdue(const ClaimKey& key, ClaimEntry& entry, Instant now, Effects& effects);
+  std::int64_t stop_what_is_cut_off(Instant now, Effects& effects);
   void on(const v1::ProcessReport& report, Instant now, Effects& effects);
   /// False: the event is late and changes nothing.
   bool step(ClaimEntry& entry, Pod& pod, PodEvent event);
@@ -117,6 +121,9 @@ class NodeMachine final : public Machine {
   std::map<std::string, Conversation>
       pools_;  // by address: a node that comes back goes on counting
   std::int64_t heartbeat_at_mono_ms_ = 0;
+  // When its pool has heard it for certain. Unknown after a start until the launcher or the pool
+  // tells: then only the shims stop what is cut off.
+  std::optional<std::int64_t> contact_mono_ms_;
 };
 
 }  // namespace ebb::actors

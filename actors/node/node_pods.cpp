@@ -57,6 +57,7 @@ void NodeMachine::on(const v1::PodOrders& orders, const std::string& from, Insta
   entry.head.set_claim_class(orders.claim_class());
   entry.head.set_priority(orders.priority());
   entry.head.set_product(orders.product());
+  entry.head.set_stop_after_ms(orders.stop_after_ms());
   table_changed_ = true;
   std::set<std::uint32_t> listed;
   for (const v1::PodOrder& order : orders.pods()) {
@@ -217,6 +218,31 @@ void NodeMachine::kill_overdue(const ClaimKey& key, ClaimEntry& entry, Instant n
     pod.kill_at_mono_ms = now.mono_ms + kKillAgainMs;
     send_kill(key, id, effects);
   }
+}
+
+/// The dead-man of jobs that ask for it: their scheduler starts them elsewhere after some silence,
+/// so they end here before. Returns when it has to look again.
+std::int64_t NodeMachine::stop_what_is_cut_off(Instant now, Effects& effects) {
+  std::int64_t next = kNever;
+  if (!contact_mono_ms_) return next;
+  for (const ClaimKey& key : holders_) {
+    ClaimEntry& entry = claims_.at(key);
+    const std::int64_t stop_after_ms = entry.head.stop_after_ms();
+    if (stop_after_ms <= 0) continue;
+    if (!scheduling::must_stop(now.mono_ms - *contact_mono_ms_, stop_after_ms)) {
+      next = std::min(next, *contact_mono_ms_ + stop_after_ms);
+      continue;
+    }
+    busy_.insert(key);
+    for (auto& [id, pod] : entry.pods) {
+      if (!pod.holds_slot() || pod.state() == v1::POD_STATE_LEAVING) continue;
+      pod.order.set_reason(v1::PREEMPT_REASON_NODE_LOST);
+      leave(key, entry, id, pod, pod.order.grace_period_ms(), now, effects);
+      effects.alarm("no contact, pod stopped" + words(key, id.first, id.second) +
+                    " silent_ms=" + std::to_string(now.mono_ms - *contact_mono_ms_));
+    }
+  }
+  return next;
 }
 
 void NodeMachine::on(const v1::ProcessReport& report, Instant now, Effects& effects) {

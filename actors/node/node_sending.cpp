@@ -34,12 +34,17 @@ void NodeMachine::send_probe(Effects& effects) const {
 
 void NodeMachine::send_launch(const ClaimKey& key, const ClaimEntry& entry, PodId id,
                               const Pod& pod, Effects& effects) const {
+  if (entry.head.stop_after_ms() > 0 && contact_mono_ms_) {
+    to_launcher(effects).mutable_contact()->set_mono_ms(*contact_mono_ms_);
+  }
   v1::LaunchPod* launch = to_launcher(effects).mutable_launch();
   set(launch->mutable_key(), key, id);
   *launch->mutable_spec() = pod.order.launch();
   *launch->mutable_gpus() = pod.order.gpus();
   *launch->mutable_amount() = pod.order.amount();
   launch->set_product(entry.head.product());
+  launch->set_stop_after_ms(entry.head.stop_after_ms());
+  launch->set_grace_period_ms(pod.order.grace_period_ms());
 }
 
 void NodeMachine::send_signal(const ClaimKey& key, PodId id, int signo, bool leave,
@@ -110,6 +115,7 @@ std::int64_t NodeMachine::send_state(Instant now, Effects& effects) {
   if (to_pool != nullptr && (beat || to_pool->must_send(now.mono_ms))) {
     v1::NodeState* out = effects.send(pool).mutable_pool()->mutable_node_state();
     *out = state();
+    out->set_beat(now.mono_ms);
     to_pool->stamp(out->mutable_header(), now.mono_ms);
   }
   if ((beat && to_pool == nullptr) || tenant_.must_send(now.mono_ms)) {

@@ -265,6 +265,7 @@ void PoolMachine::reserve(ClaimEntry& claim, const scheduling::PlaceAnswer& answ
   claim.victims.clear();
   changed(claim);
   const v1::Claim by = claim_of(claim.key);
+  const auto why = why_these(claim, answer.victims, now);
   for (const scheduling::HolderId id : answer.victims) {
     const HolderKey key = holder_keys_.at(id);
     Holder& victim = holders_.at(key);
@@ -272,9 +273,11 @@ void PoolMachine::reserve(ClaimEntry& claim, const scheduling::PlaceAnswer& answ
       const auto entry = claims_.find(key.first);
       if (entry != claims_.end()) {
         ask_to_go(entry->second, v1::PREEMPT_REASON_IDLE_RECLAIMED, by, claim.request.quota(),
-                  "runs on idle GPUs that an in-quota claim needs", effects);
+                  "runs on idle GPUs that an in-quota claim needs: " + why.at(id), effects);
       }
     } else {
+      effects.decide("victim claim=" + text_of(key.first) + " for=" + text_of(claim.key) +
+                     " why=\"" + why.at(id) + '"');
       claim.victims.push_back(key);
       victim.promised_to = claim.key;
     }

@@ -21,7 +21,7 @@ PoolMachine::PoolMachine(const Context& context, const std::vector<v1::Record>& 
 }
 
 void PoolMachine::start(Instant now, Effects& effects) {
-  started_mono_ms_ = now.mono_ms;
+  started_mono_ms_ = last_check_mono_ms_ = now.mono_ms;
   next_check_mono_ms_ = now.mono_ms + kLearningMs;
   settle(now, effects);
 }
@@ -46,7 +46,7 @@ void PoolMachine::handle(const v1::Envelope& envelope, Instant now, Effects& eff
       on(inbox.pool_terms(), envelope, now, effects);
       break;
     case v1::PoolInbox::kCommand:
-      command(inbox.command(), envelope, effects);
+      command(inbox.command(), envelope, now, effects);
       return;
     case v1::PoolInbox::MESSAGE_NOT_SET:
       effects.alarm("pool got an empty message from=" + envelope.from());
@@ -122,6 +122,7 @@ void PoolMachine::on(const v1::PlaceClaim& place, Instant now, Effects& effects)
     claim.places.clear();
     claim.told_to_go = false;
     claim.preempt.Clear();
+    claim.dead_nodes.clear();
     claim.wait.Clear();
   }
   const bool same_question =
@@ -240,6 +241,7 @@ void PoolMachine::on(const v1::ClaimUse& use, const std::string& from, Instant n
     claim.places.clear();
     claim.told_to_go = false;
     claim.preempt.Clear();
+    claim.dead_nodes.clear();
   }
   if (use.phase() == v1::CLAIM_PHASE_GONE) {
     drop_reservation(claim);
@@ -282,12 +284,16 @@ void PoolMachine::on(const v1::NodeState& state, const std::string& from, Instan
   nodes_unsettled_.insert(state.facts().node());
   const bool newer = node.conversation.receive(state.header());
   node.heard_mono_ms = now.mono_ms;
+  node.beat = state.beat();
+  node.owes_answer = true;
   const bool first = !node.heard;
   node.heard = true;
-  if (node.suspect || node.lost) {
-    node.suspect = node.lost = false;
+  if (node.suspect || node.lost || node.fenced) {
+    // The operator's word was for the silence that is over now.
+    node.suspect = node.lost = node.fenced = false;
     capacity_changed_ = true;
     update_usable(node);
+    tell_claims_on(node);
     gained();
   }
   if (newer || first) take_table(node, state);
@@ -311,6 +317,12 @@ void PoolMachine::on(const v1::PoolTerms& terms, const v1::Envelope& envelope, I
       node.member = true;
       node.cordoned = named.cordoned();
       node.drain = named.drain();
+      node.force = named.force();
+      const std::int64_t silent_ms = now.mono_ms - node.heard_mono_ms;
+      node.fenced = named.fenced() && (!node.heard || silent_ms >= scheduling::kSuspectAfterMs);
+      if (node.id == scheduling::kNone && named.total().gpu_milli() > 0) {
+        add_to_fleet(node, named.node(), named.node_type(), amount_of(named.total()));
+      }
     }
     for (auto& [name, node] : nodes_) update_usable(node);
     capacity_changed_ = true;
@@ -327,13 +339,13 @@ void PoolMachine::on(const v1::PoolTerms& terms, const v1::Envelope& envelope, I
   echo->mutable_header()->set_wants_echo(false);
 }
 
-void PoolMachine::command(const v1::PoolCommand& command, const v1::Envelope& envelope,
+void PoolMachine::command(const v1::PoolCommand& command, const v1::Envelope& envelope, Instant now,
                           Effects& effects) {
   if (command.command_case() != v1::PoolCommand::kDescribe) {
     return effects.refuse(envelope, {"InvalidParameter", "the command is empty", 400});
   }
   v1::Reply reply;
-  view().SerializeToString(reply.mutable_body());
+  view(now).SerializeToString(reply.mutable_body());
   effects.reply(envelope, std::move(reply));
 }
 

@@ -7,7 +7,8 @@
 //
 // Saves nothing: rebuilt from NodeState (who holds what), ClaimUse (what was handed out),
 // PlaceClaim (what is wanted). Parts: pool_machine.cpp (inbox), pool_claims.cpp (a claim's
-// placement, hand-out, victims), pool_nodes.cpp (nodes and holders), pool_sending.cpp (what is said
+// placement, hand-out, victims), pool_nodes.cpp (nodes and holders), pool_life.cpp
+// (silence, loss, drain), pool_sending.cpp (what is said
 // to whom).
 #pragma once
 #include <map>
@@ -18,14 +19,10 @@
 #include "actors/conversation.hpp"
 #include "actors/machine.hpp"
 #include "actors/records.hpp"
+#include "scheduling/node/node_life.hpp"
 #include "scheduling/placement/placement.hpp"
 
 namespace ebb::actors {
-
-/// A node silent for this long takes nothing new; after kLostAfterMs its capacity leaves the root's
-/// holding.
-inline constexpr std::int64_t kSuspectAfterMs = 7'000;
-inline constexpr std::int64_t kLostAfterMs = 300'000;
 
 class PoolMachine final : public Machine {
  public:
@@ -69,6 +66,7 @@ class PoolMachine final : public Machine {
     v1::WaitReason wait;
     bool told_to_go = false;
     v1::Preempt preempt;
+    std::set<std::string> dead_nodes;  // where its present attempt is proved to be over
     std::string told_quota, told_workload;
     bool in_use() const {
       return use.attempt() == attempt &&
@@ -81,10 +79,14 @@ class PoolMachine final : public Machine {
     scheduling::NodeId id = scheduling::kNone;
     Conversation conversation;
     bool member = false;  // named by PoolTerms
-    bool cordoned = false, drain = false;
+    bool cordoned = false, drain = false, force = false;
+    bool fenced = false;  // by the operator, and not heard since
     bool heard = false;
-    std::int64_t heard_mono_ms = 0;
+    std::int64_t heard_mono_ms = 0;  // or since when it should have been heard
+    std::int64_t beat = 0;           // of its last word; 0: it knows no stop_after
+    bool owes_answer = false;        // for that beat
     bool suspect = false, lost = false;
+    bool in_service() const { return member && heard && !cordoned && !drain && !fenced && !lost; }
   };
   struct QuotaEntry {
     std::uint32_t number = 0;  // dense
@@ -116,7 +118,8 @@ class PoolMachine final : public Machine {
   void on(const v1::ClaimUse& use, const std::string& from, Instant now, Effects& effects);
   void on(const v1::NodeState& state, const std::string& from, Instant now);
   void on(const v1::PoolTerms& terms, const v1::Envelope& envelope, Instant now, Effects& effects);
-  void command(const v1::PoolCommand& command, const v1::Envelope& envelope, Effects& effects);
+  void command(const v1::PoolCommand& command, const v1::Envelope& envelope, Instant now,
+               Effects& effects);
   ClaimEntry& entry_of(const ClaimKey& key);
   void maybe_forget(const ClaimKey& key);
 
@@ -132,6 +135,8 @@ class PoolMachine final : public Machine {
                Effects& effects);
   void ask_to_go(ClaimEntry& victim, v1::PreemptReason reason, const v1::Claim& by,
                  const std::string& by_quota, const std::string& sentence, Effects& effects);
+  std::map<scheduling::HolderId, std::string> why_these(
+      const ClaimEntry& claim, const std::vector<scheduling::HolderId>& victims, Instant now) const;
   void drop_reservation(ClaimEntry& claim);
   void hand_out(Instant now, Effects& effects);
   void wait_for_place(ClaimEntry& claim);
@@ -143,6 +148,15 @@ class PoolMachine final : public Machine {
   void take_table(NodeEntry& node, const v1::NodeState& state);
   void check_nodes(Instant now, Effects& effects);
   void update_usable(NodeEntry& node);
+  void add_to_fleet(NodeEntry& node, const std::string& name, const std::string& type,
+                    const Amount& total);
+  void check_health(const std::string& name, NodeEntry& node, Instant now, Effects& effects);
+  void conclude_from_silence(const std::string& name, NodeEntry& node, Instant now,
+                             Effects& effects);
+  void drain_node(const std::string& name, NodeEntry& node, Instant now, Effects& effects);
+  scheduling::DrainAnswer drain_answer(const ClaimEntry& claim, bool force, Instant now) const;
+  void tell_claims_on(const NodeEntry& node);
+  bool is_silent(scheduling::NodeId id) const;
   Holder& holder_of(const HolderKey& key, const scheduling::HolderFacts& facts);
   void hold_pod(const HolderKey& key, Holder& holder, const scheduling::Place& place, bool reserved,
                 bool on_node);
@@ -160,7 +174,8 @@ class PoolMachine final : public Machine {
   v1::ClaimAnswer answer_of(const ClaimEntry& claim) const;
   v1::ClaimPlacement placement_of(const ClaimEntry& claim) const;
   v1::PoolCapacity capacity() const;
-  v1::PoolView view() const;
+  Amount in_quota_on(scheduling::NodeId node) const;
+  v1::PoolView view(Instant now) const;
 
   Context context_;
   std::string root_quota_;
@@ -184,6 +199,7 @@ class PoolMachine final : public Machine {
   bool known_ = false;  // all nodes heard, or waited for long enough
   std::int64_t started_mono_ms_ = 0;
   std::int64_t next_check_mono_ms_ = 0;
+  std::int64_t last_check_mono_ms_ = 0;
   std::uint64_t gain_ = 1;  // rises whenever something may have become freer
   bool capacity_changed_ = true;
   std::int64_t now_mono_ms_ = 0;        // of the call at hand

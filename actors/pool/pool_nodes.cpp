@@ -6,8 +6,6 @@
 
 namespace ebb::actors {
 namespace {
-constexpr std::int64_t kCheckEveryMs = 1'000;
-
 scheduling::HolderProduct product_of(v1::Product product) {
   switch (product) {
     case v1::PRODUCT_SERVICE:
@@ -28,8 +26,19 @@ bool PoolMachine::all_nodes_heard() const {
 
 void PoolMachine::update_usable(NodeEntry& node) {
   if (node.id == scheduling::kNone) return;
-  fleet_.set_usable(node.id, node.member && node.heard && !node.cordoned && !node.drain &&
-                                 !node.suspect && !node.lost);
+  fleet_.set_usable(node.id, node.in_service() && !node.suspect);
+}
+
+void PoolMachine::add_to_fleet(NodeEntry& node, const std::string& name, const std::string& type,
+                               const Amount& total) {
+  scheduling::NodeSpec spec;
+  spec.name = name;
+  spec.type = type;
+  spec.total = total;
+  spec.gpus = static_cast<std::uint32_t>(total.gpu_milli / 1000);
+  node.id = fleet_.add_node(spec);
+  node_names_[node.id] = name;
+  update_usable(node);
 }
 
 void PoolMachine::take_table(NodeEntry& node, const v1::NodeState& state) {
@@ -37,13 +46,7 @@ void PoolMachine::take_table(NodeEntry& node, const v1::NodeState& state) {
   const bool changed_facts = node.facts.SerializeAsString() != state.facts().SerializeAsString();
   node.facts = state.facts();
   if (node.id == scheduling::kNone) {
-    scheduling::NodeSpec spec;
-    spec.name = name;
-    spec.type = state.facts().node_type();
-    spec.total = amount_of(state.facts().total());
-    spec.gpus = static_cast<std::uint32_t>(spec.total.gpu_milli / 1000);
-    node.id = fleet_.add_node(spec);
-    node_names_[node.id] = name;
+    add_to_fleet(node, name, state.facts().node_type(), amount_of(state.facts().total()));
   }
   if (changed_facts) {
     update_usable(node);
@@ -93,39 +96,6 @@ void PoolMachine::take_table(NodeEntry& node, const v1::NodeState& state) {
   for (const auto& [key, pod] : over) let_go_pod(key, pod);
 }
 
-void PoolMachine::check_nodes(Instant now, Effects& effects) {
-  if (now.mono_ms < next_check_mono_ms_) return;
-  next_check_mono_ms_ = now.mono_ms + kCheckEveryMs;
-  for (auto& [name, node] : nodes_) {
-    if (!node.member || !node.heard) continue;
-    const std::int64_t silent = now.mono_ms - node.heard_mono_ms;
-    if (!node.suspect && silent >= kSuspectAfterMs) {
-      node.suspect = true;
-      update_usable(node);
-      effects.alarm("node suspect node=" + name + " silent_ms=" + std::to_string(silent));
-    }
-    if (!node.lost && silent >= kLostAfterMs) {
-      node.lost = true;
-      capacity_changed_ = true;
-      effects.alarm("node lost node=" + name + " silent_ms=" + std::to_string(silent));
-    }
-    if (!node.drain || node.id == scheduling::kNone) continue;
-    for (const scheduling::HolderId id : fleet_.holders_on(node.id)) {
-      const HolderKey& key = holder_keys_.at(id);
-      const auto claim = claims_.find(key.first);
-      if (claim == claims_.end() || claim->second.attempt != key.second) continue;
-      if (claim->second.in_use()) {
-        ask_to_go(claim->second, v1::PREEMPT_REASON_NODE_DRAINED, v1::Claim{}, "",
-                  "node " + name + " is being drained", effects);
-      }
-    }
-  }
-  for (auto it = spared_.begin(); it != spared_.end();) {
-    const HolderKey key = *it++;
-    refresh_facts(key, now);
-  }
-}
-
 PoolMachine::Holder& PoolMachine::holder_of(const HolderKey& key,
                                             const scheduling::HolderFacts& facts) {
   auto it = holders_.find(key);
@@ -153,6 +123,7 @@ void PoolMachine::hold_pod(const HolderKey&, Holder& holder, const scheduling::P
     return;
   }
   fleet_.hold(holder.id, place);
+  if (!fleet_.usable(place.node)) capacity_changed_ = true;
   holder.pods.emplace(place.pod, HeldPod{place, reserved, on_node});
 }
 
@@ -161,6 +132,10 @@ void PoolMachine::let_go_pod(const HolderKey& key, std::uint32_t pod) {
   EBB_ASSERT(it != holders_.end());
   Holder& holder = it->second;
   if (holder.facts.holder_class == scheduling::HolderClass::InQuota) in_quota_moved();
+  const auto held = holder.pods.find(pod);
+  if (held != holder.pods.end() && !fleet_.usable(held->second.place.node)) {
+    capacity_changed_ = true;
+  }
   fleet_.release(holder.id, pod);
   holder.pods.erase(pod);
   gained();
@@ -179,7 +154,8 @@ void PoolMachine::end_reservations(const ClaimKey& key, std::uint32_t before_att
        it != holders_.end() && it->first.first == key && it->first.second < before_attempt; ++it) {
     for (auto& [pod, held] : it->second.pods) {
       held.reserved = false;
-      if (!held.on_node) over.emplace_back(it->first, pod);
+      // A silent node cannot renew its table.
+      if (!held.on_node || is_silent(held.place.node)) over.emplace_back(it->first, pod);
     }
     it->second.facts.leaving = true;
     fleet_.update_holder(it->second.id, it->second.facts);
@@ -200,6 +176,11 @@ void PoolMachine::refresh_facts(const HolderKey& key, Instant now) {
   if (in_quota && facts.leaving && !it->second.facts.leaving) in_quota_moved();
   const bool freer =
       (facts.leaving && !it->second.facts.leaving) || (!facts.spared && it->second.facts.spared);
+  if (facts.holder_class != it->second.facts.holder_class) {
+    for (const auto& [pod, held] : it->second.pods) {
+      capacity_changed_ = capacity_changed_ || !fleet_.usable(held.place.node);
+    }
+  }
   it->second.facts = facts;
   fleet_.update_holder(it->second.id, facts);
   if (facts.spared) {

@@ -11,8 +11,10 @@ void PoolMachine::send_due(Instant now, Effects& effects) {
   }
   for (auto it = nodes_unsettled_.begin(); it != nodes_unsettled_.end();) {
     NodeEntry& node = nodes_.at(*it);
-    if (node.conversation.must_send(now.mono_ms) && node.heard) {
+    if ((node.conversation.must_send(now.mono_ms) || node.owes_answer) && node.heard) {
+      node.owes_answer = false;
       v1::NodeTerms* terms = effects.send("node/" + *it).mutable_node()->mutable_node_terms();
+      terms->set_beat_seen(node.beat);
       node.conversation.stamp(terms->mutable_header(), now.mono_ms);
     }
     if (node.conversation.settled()) {
@@ -121,7 +123,13 @@ v1::ClaimPlacement PoolMachine::placement_of(const ClaimEntry& claim) const {
   placement.set_attempt(claim.attempt);
   placement.set_claim_class(claim.claim_class);
   if (claim.told_to_go) *placement.mutable_preempt() = claim.preempt;
+  for (const std::string& name : claim.dead_nodes) placement.add_dead_nodes(name);
   if (!claim.handed) return placement;
+  std::set<std::string> silent;
+  for (const scheduling::Place& place : claim.places) {
+    if (is_silent(place.node)) silent.insert(node_names_.at(place.node));
+  }
+  for (const std::string& name : silent) placement.add_silent_nodes(name);
   placement.set_node_type(claim.node_type);
   for (const scheduling::Place& place : claim.places) {
     if (place.node == scheduling::kNone) continue;
@@ -138,23 +146,40 @@ v1::ClaimPlacement PoolMachine::placement_of(const ClaimEntry& claim) const {
   return placement;
 }
 
+PoolMachine::Amount PoolMachine::in_quota_on(scheduling::NodeId node) const {
+  Amount sum;
+  for (const scheduling::HolderId id : fleet_.holders_on(node)) {
+    const Holder& holder = holders_.at(holder_keys_.at(id));
+    if (holder.facts.holder_class != scheduling::HolderClass::InQuota) continue;
+    for (const auto& [pod, held] : holder.pods) {
+      if (held.place.node == node) sum += held.place.amount;
+    }
+  }
+  return sum;
+}
+
 v1::PoolCapacity PoolMachine::capacity() const {
-  Amounts live, lost;
+  Amounts live, lost, frozen;
   std::map<std::string, v1::NodeTypeFacts> types;
   for (const auto& [name, node] : nodes_) {
-    if (!node.member || !node.heard) continue;
-    const Amount total = amount_of(node.facts.total());
-    if (node.lost) {
-      lost[node.facts.node_type()] += total;
-    } else if (!node.cordoned && !node.drain) {
-      live[node.facts.node_type()] += total;
+    if (!node.member || node.id == scheduling::kNone) continue;
+    const std::string& type = fleet_.node(node.id).type;
+    const Amount total = fleet_.node(node.id).total;
+    if (node.lost) lost[type] += total;
+    if (node.in_service()) {
+      live[type] += total;
+    } else {
+      // Booked until it ends: it leaves the holding together with what it holds.
+      frozen[type] += in_quota_on(node.id);
     }
-    v1::NodeTypeFacts& facts = types[node.facts.node_type()];
-    facts.set_node_type(node.facts.node_type());
+    v1::NodeTypeFacts& facts = types[type];
+    facts.set_node_type(type);
     facts.set_nodes(facts.nodes() + 1);
     set(facts.mutable_largest(), max(amount_of(facts.largest()), total));
   }
   v1::PoolCapacity capacity;
+  live += frozen;
+  set(capacity.mutable_frozen(), frozen);
   set(capacity.mutable_live(), live);
   set(capacity.mutable_lost(), lost);
   for (auto& [type, facts] : types) *capacity.add_node_types() = facts;
@@ -162,25 +187,33 @@ v1::PoolCapacity PoolMachine::capacity() const {
   return capacity;
 }
 
-v1::PoolView PoolMachine::view() const {
+v1::PoolView PoolMachine::view(Instant now) const {
   v1::PoolView view;
   for (const auto& [name, node] : nodes_) {
     if (!node.member) continue;
     v1::PoolView::Node* out = view.add_nodes();
     out->set_node(name);
     out->set_node_type(node.facts.node_type());
-    out->set_state(!node.heard     ? "Unknown"
+    out->set_silent_ms(now.mono_ms - node.heard_mono_ms);
+    out->set_state(node.fenced     ? "Fenced"
                    : node.lost     ? "Lost"
                    : node.suspect  ? "Suspect"
+                   : !node.heard   ? "Unknown"
                    : node.drain    ? "Draining"
                    : node.cordoned ? "Cordoned"
                                    : "Ready");
-    *out->mutable_total() = node.facts.total();
     if (node.id == scheduling::kNone) continue;
+    out->set_node_type(fleet_.node(node.id).type);
+    set(out->mutable_total(), fleet_.node(node.id).total);
     Amount in_quota, idle;
     for (const scheduling::HolderId id : fleet_.holders_on(node.id)) {
       const HolderKey& key = holder_keys_.at(id);
       const Holder& holder = holders_.at(key);
+      const auto claim = claims_.find(key.first);
+      if (claim != claims_.end() && claim->second.in_use() && claim->second.attempt == key.second) {
+        const scheduling::DrainAnswer drain = drain_answer(claim->second, false, now);
+        if (!drain.moves) out->add_kept(key.first.workload + " " + drain.why);
+      }
       for (const auto& [pod, held] : holder.pods) {
         if (held.place.node != node.id) continue;
         const bool is_idle = holder.facts.holder_class == scheduling::HolderClass::Idle;

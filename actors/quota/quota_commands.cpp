@@ -313,10 +313,11 @@ v1::QuotaView QuotaMachine::view() const {
   set(view.mutable_descendants(), descendants);
   set(view.mutable_idle_used(), idle);
   set(view.mutable_requested(), requested);
-  Amounts elsewhere = guarantee_;
-  elsewhere -= holding_;
+  Amounts elsewhere;  // a root has nobody above it: what it lacks is lost or cordoned
+  if (!is_root()) elsewhere = guarantee_ - holding_;
   for (auto& [type, amount] : elsewhere) amount = positive(amount);
   set(view.mutable_ancestors(), elsewhere);
+  set(view.mutable_frozen(), frozen_);
   return view;
 }
 

@@ -340,6 +340,7 @@ void QuotaMachine::on(const v1::PoolCapacity& capacity, Instant, Effects&) {
   if (!is_root() || !capacity.known()) return;
   // A root is what it was made of, as far as that is alive.
   holding_ = amounts_of(capacity.live());
+  frozen_ = amounts_of(capacity.frozen());
   for (auto& [type, amount] : holding_) amount = min(amount, guarantee_[type]);
   dirty_record_ = true;
 }

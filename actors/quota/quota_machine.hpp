@@ -207,6 +207,7 @@ class QuotaMachine final : public Machine {
   Conversation parent_;
   std::uint64_t edge_epoch_ = 1;
   Amounts given_seen_, returned_total_;
+  Amounts frozen_;   // root: of the holding, what lies on nodes that are cordoned or lost
   Amounts holding_;  // root: live capacity; else given_seen_ - returned_total_
   Amounts hold_at_most_;
   bool may_evict_ = false;

@@ -503,14 +503,21 @@ void TenantMachine::operate_node(const v1::OperateNode& operation, const v1::Env
   } else if (operation.operation() == "Uncordon") {
     known->set_cordoned(false);
     known->set_drain(false);
+    known->set_force(false);
+    known->set_fenced(false);
   } else if (operation.operation() == "Drain") {
     known->set_cordoned(true);
     known->set_drain(true);
+    known->set_force(operation.force());
+  } else if (operation.operation() == "Fence") {
+    known->set_cordoned(true);
+    known->set_fenced(true);
   } else {
-    return effects.refuse(envelope, {"InvalidParameter",
-                                     "Operation \"" + operation.operation() +
-                                         "\" is not allowed; allowed: Cordon, Uncordon, Drain",
-                                     400});
+    return effects.refuse(envelope,
+                          {"InvalidParameter",
+                           "Operation \"" + operation.operation() +
+                               "\" is not allowed; allowed: Cordon, Uncordon, Drain, Fence",
+                           400});
   }
   effects.decide("operate node=" + operation.node() + " operation=" + operation.operation());
   dirty_ = true;
@@ -535,6 +542,9 @@ v1::PoolTerms TenantMachine::terms_of(const v1::TenantRecord::Root& root) const 
     named->set_node_type(node.facts().node_type());
     named->set_cordoned(node.cordoned());
     named->set_drain(node.drain());
+    named->set_force(node.force());
+    named->set_fenced(node.fenced());
+    *named->mutable_total() = node.facts().total();
   }
   return terms;
 }

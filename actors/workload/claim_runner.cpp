@@ -32,6 +32,10 @@ v1::Need need_of(const v1::WorkloadSpec& spec) {
   return need;
 }
 
+std::int64_t stop_after_of(const v1::WorkloadSpec& spec, const Tuning& tuning) {
+  return spec.product() == v1::PRODUCT_JOB && spec.fault_tolerance() ? tuning.stop_after_ms : 0;
+}
+
 ClaimRunner::ClaimRunner(const Context& context, std::uint32_t index)
     : context_(context), quota_(context.epoch), pool_(context.epoch) {
   record_.set_index(index);
@@ -101,6 +105,8 @@ void ClaimRunner::on(const v1::ClaimPlacement& placement, Instant now) {
   stirred_ = true;
   if (!pool_.receive(placement.header())) return;
   if (!is_present(placement.claim(), placement.attempt())) return;
+  hear_of_nodes(placement, now);
+  if (!is_present(placement.claim(), placement.attempt())) return;
   if (placement.has_preempt()) return told_to_go(placement.preempt(), now);
   if (placement.places().empty()) return;
   switch (record_.phase()) {
@@ -110,6 +116,7 @@ void ClaimRunner::on(const v1::ClaimPlacement& placement, Instant now) {
       record_.set_node_type(placement.node_type());
       record_.set_foreign(placement.foreign());
       record_.set_committed(false);
+      record_.set_stop_after_ms(stop_after_ms_);
       record_.clear_pods();
       for (const v1::PodPlace& place : placement.places()) {
         v1::PodRecord* pod = record_.add_pods();
@@ -134,6 +141,45 @@ void ClaimRunner::on(const v1::ClaimPlacement& placement, Instant now) {
     default:
       break;  // on its way out
   }
+}
+
+void ClaimRunner::hear_of_nodes(const v1::ClaimPlacement& placement, Instant now) {
+  std::string dead;
+  for (const std::string& node : placement.dead_nodes()) {
+    for (v1::PodRecord& pod : *record_.mutable_pods()) {
+      if (pod.place().node() != node || is_over(pod)) continue;
+      pod.mutable_report()->set_pod(pod.pod());
+      pod.mutable_report()->set_state(v1::POD_STATE_GONE);
+      pod.mutable_report()->set_exit_code(-1);
+      pod.mutable_report()->set_evicted(true);
+      pod.mutable_report()->set_error("node lost");
+      pod.mutable_report()->set_ended_wall_ms(now.wall_ms);
+      dead = node;
+      dirty_ = true;
+    }
+  }
+  if (!dead.empty()) {
+    lose_attempt("node " + dead + " is lost and what ran there is over", now);
+    check_gone(now);
+  }
+  std::set<std::string> silent(placement.silent_nodes().begin(), placement.silent_nodes().end());
+  if (silent == silent_nodes_) return;
+  silent_nodes_ = std::move(silent);
+  if (record_.phase() != v1::CLAIM_PHASE_BINDING && record_.phase() != v1::CLAIM_PHASE_RUNNING) {
+    return;
+  }
+  if (silent_nodes_.empty()) {
+    happen(Happening::NodeHeard);
+  } else {
+    happen(Happening::NodeSilent).error = *silent_nodes_.begin();
+  }
+}
+
+void ClaimRunner::lose_attempt(const std::string& sentence, Instant now) {
+  v1::Preempt lost;
+  lost.set_reason(v1::PREEMPT_REASON_NODE_LOST);
+  lost.set_sentence(sentence);
+  told_to_go(lost, now);
 }
 
 void ClaimRunner::told_to_go(const v1::Preempt& preempt, Instant now) {
@@ -174,6 +220,7 @@ void ClaimRunner::on(const v1::PodReports& reports, const std::string& from, Ins
   NodeTalk& talk = talk_with(reports.node());
   if (!talk.conversation.receive(reports.header())) return;
   if (reports.attempt() != record_.attempt()) return;
+  std::string cut_off;  // the node that stopped it by its own dead-man
   for (const v1::PodReport& report : reports.pods()) {
     v1::PodRecord* known = pod(report.pod());
     if (known == nullptr || known->place().node() != reports.node()) continue;
@@ -187,14 +234,20 @@ void ClaimRunner::on(const v1::PodReports& reports, const std::string& from, Ins
     if (report.state() == v1::POD_STATE_GONE || report.state() == v1::POD_STATE_RUNNING)
       dirty_ = true;
     if (report.state() == v1::POD_STATE_REFUSED) refused_by_.insert(reports.node());
-    const bool by_itself =
-        report.state() == v1::POD_STATE_GONE && known->want() == v1::POD_WANT_RUN;
-    if (by_itself) {
+    const bool unasked = report.state() == v1::POD_STATE_GONE && known->want() == v1::POD_WANT_RUN;
+    if (unasked && report.evicted() && record_.stop_after_ms() > 0) {
+      cut_off = reports.node();
+    } else if (unasked) {
       ClaimHappening& ended = happen(Happening::PodEnded);
       ended.pod = report.pod();
       ended.exit_code = report.exit_code();
       ended.error = report.error();
     }
+  }
+  if (!cut_off.empty()) {
+    lose_attempt("node " + cut_off + " had no contact for " +
+                     std::to_string(record_.stop_after_ms() / 1'000) + " s and stopped it",
+                 now);
   }
   check_bound(now);
   check_gone(now);
@@ -299,6 +352,7 @@ std::vector<ClaimHappening> ClaimRunner::happened() { return std::exchange(happe
 bool ClaimRunner::take_dirty() { return std::exchange(dirty_, false); }
 
 std::int64_t ClaimRunner::send_due(const v1::WorkloadSpec& spec, Instant now, Effects& effects) {
+  stop_after_ms_ = stop_after_of(spec, context_.tuning);
   // A service of many replicas hears of one at a time: the others have nothing new to say.
   if (!stirred_ && now.mono_ms < next_due_) return next_due_;
   stirred_ = false;
@@ -379,6 +433,7 @@ v1::ClaimUse ClaimRunner::use_of(const v1::WorkloadSpec& spec) const {
   use.set_started_wall_ms(record_.started_wall_ms());
   use.set_checkpoint_wall_ms(record_.checkpoint_wall_ms());
   use.set_since_wall_ms(record_.since_wall_ms());
+  use.set_stop_after_ms(record_.stop_after_ms());
   return use;
 }
 
@@ -391,6 +446,7 @@ v1::PodOrders ClaimRunner::orders_of(const v1::WorkloadSpec& spec, const std::st
   orders.set_quota(spec.quota_id());
   orders.set_priority(spec.priority());
   orders.set_product(spec.product());
+  orders.set_stop_after_ms(record_.stop_after_ms());
   std::uint32_t world = 0;
   for (const v1::RoleSpec& role : spec.roles()) world += role.pods();
   std::string master;

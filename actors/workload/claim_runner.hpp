@@ -32,6 +32,8 @@ enum class Happening {
   Leaving,      // told to go: `preempt`
   Upgraded,     // an idle claim is covered by its quota now, where it lies
   NeverFits,    // its quota says it can never be placed: `never`
+  NodeSilent,   // a node that holds a pod of it does not answer: `error` names it
+  NodeHeard,    // all of them answer again
   AttemptOver,  // every node has given its receipt: `preempt` if it was told to go
 };
 struct ClaimHappening {
@@ -96,6 +98,8 @@ class ClaimRunner {
   bool is_present(const v1::Claim& claim, std::uint32_t attempt) const;
   ClaimHappening& happen(Happening what);
   void told_to_go(const v1::Preempt& preempt, Instant now);
+  void lose_attempt(const std::string& sentence, Instant now);
+  void hear_of_nodes(const v1::ClaimPlacement& placement, Instant now);
   void begin_leaving(Instant now);
   void check_bound(Instant now);
   void check_gone(Instant now);
@@ -119,9 +123,11 @@ class ClaimRunner {
   std::uint32_t refusals_ = 0;        // in a row
   std::int64_t hold_ms_ = 0;          // before it waits again
   std::int64_t hold_until_mono_ms_ = 0;
+  std::set<std::string> silent_nodes_;
   int signal_ = 0;
   std::uint64_t signal_serial_ = 0;
-  bool told_over_ = false;  // its end is part of what was last said
+  std::int64_t stop_after_ms_ = 0;  // for the next placement
+  bool told_over_ = false;          // its end is part of what was last said
   bool dirty_ = false;
   bool stirred_ = true;        // something may have to be said
   std::int64_t next_due_ = 0;  // mono time of the next resend or hold, while not stirred
@@ -129,5 +135,7 @@ class ClaimRunner {
 
 /// What a claim of this workload needs.
 v1::Need need_of(const v1::WorkloadSpec& spec);
+/// After how long without contact its nodes stop it; 0: never, it waits for its node.
+std::int64_t stop_after_of(const v1::WorkloadSpec& spec, const Tuning& tuning);
 
 }  // namespace ebb::actors

@@ -53,6 +53,8 @@ void InstanceMachine::on(ClaimRunner& runner, const ClaimHappening& happening, I
       runner.finish(now);
       break;
     case Happening::Upgraded:
+    case Happening::NodeSilent:
+    case Happening::NodeHeard:
     case Happening::Placed:
       break;
   }

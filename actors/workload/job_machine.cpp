@@ -56,6 +56,8 @@ void JobMachine::on(ClaimRunner& runner, const ClaimHappening& happening, Instan
                      " by=" + text_of(key_of(happening.preempt.by())));
       break;
     case Happening::Upgraded:
+    case Happening::NodeSilent:
+    case Happening::NodeHeard:
       break;
     case Happening::NeverFits:
       end("Failed", happening.never.code(), happening.never.message(), now, effects);
@@ -65,6 +67,10 @@ void JobMachine::on(ClaimRunner& runner, const ClaimHappening& happening, Instan
         end("Succeeded", "JobSucceeded", "ended well while it was told to leave", now, effects);
       } else if (record_.stopping()) {
         end("Stopped", "Stopped", "stopped on request", now, effects);
+      } else if (happening.preempted && !is_final() &&
+                 happening.preempt.reason() == v1::PREEMPT_REASON_NODE_LOST) {
+        set_status("Restarting", "", "NodeLost", happening.preempt.sentence());
+        note(now, "Normal", "Queued", "waits again, its place in time is kept");
       } else if (happening.preempted && !is_final()) {
         set_status("Queuing", "Resource Preempted", "ResourcePreempted",
                    std::string("put back: ") + name_of(happening.preempt.reason()));

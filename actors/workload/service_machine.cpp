@@ -90,7 +90,13 @@ void ServiceMachine::on(ClaimRunner& runner, const ClaimHappening& happening, In
     case Happening::NeverFits:
       note(now, "Warning", "CannotFit", replica + ": " + happening.never.message());
       break;
+    case Happening::NodeSilent:
+      // Another one in its place at once: two of a replica do no harm, and this one ends when its
+      // node is heard again.
+      runner.finish(now);
+      break;
     case Happening::Upgraded:
+    case Happening::NodeHeard:
     case Happening::AttemptOver:
       break;
   }

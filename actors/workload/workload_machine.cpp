@@ -107,7 +107,10 @@ void WorkloadMachine::take_happenings(Instant now, Effects& effects) {
     for (auto& [index, runner] : runners_) {
       for (const ClaimHappening& happening : runner->happened()) {
         again = true;
-        if (happening.what == Happening::Leaving) {
+        if (happening.what == Happening::Leaving &&
+            happening.preempt.reason() == v1::PREEMPT_REASON_NODE_LOST) {
+          note(now, "Warning", "NodeLost", claim_text(*runner) + happening.preempt.sentence());
+        } else if (happening.what == Happening::Leaving) {
           note(now, "Warning", "Preempted",
                claim_text(*runner) + "told to leave: " + name_of(happening.preempt.reason()) +
                    (happening.preempt.sentence().empty() ? ""
@@ -116,6 +119,13 @@ void WorkloadMachine::take_happenings(Instant now, Effects& effects) {
         if (happening.what == Happening::Upgraded) {
           note(now, "Normal", "Upgraded",
                claim_text(*runner) + "is guaranteed now: its quota covers it where it runs");
+        }
+        if (happening.what == Happening::NodeSilent) {
+          note(now, "Warning", "NodeSilent",
+               claim_text(*runner) + "node " + happening.error + " does not answer");
+        }
+        if (happening.what == Happening::NodeHeard) {
+          note(now, "Normal", "NodeHeard", claim_text(*runner) + "its nodes answer again");
         }
         if (happening.what == Happening::AttemptOver) remember(*runner, happening, now);
         on(*runner, happening, now, effects);
@@ -133,9 +143,10 @@ void WorkloadMachine::remember(const ClaimRunner& runner, const ClaimHappening& 
   if (runner.phase() == v1::CLAIM_PHASE_WAITING) attempt.set_attempt(attempt.attempt() - 1);
   attempt.set_ended_wall_ms(now.wall_ms);
   attempt.set_claim_class(over.claim_class);
-  attempt.set_outcome(over.preempted ? "Resource Preempted" : "Ended");
-  if (over.preempted) {
-    *attempt.mutable_preempt() = over.preempt;
+  const bool lost = over.preempt.reason() == v1::PREEMPT_REASON_NODE_LOST;
+  attempt.set_outcome(!over.preempted ? "Ended" : lost ? "Node Lost" : "Resource Preempted");
+  if (over.preempted) *attempt.mutable_preempt() = over.preempt;
+  if (over.preempted && !lost) {
     record_.set_preemptions(record_.preemptions() + 1);
   }
   for (const v1::PodRecord& pod : over.pods) {

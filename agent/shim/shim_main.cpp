@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/shim/pod_log.hpp"
@@ -32,13 +33,23 @@ namespace {
 
 constexpr int kKillEveryMs = 20;
 constexpr int kListenersMax = 8;
+constexpr int kContactEveryMs = 1'000;
+constexpr long long kShimPatienceMs = 2'000;  // as scheduling/node/node_life.hpp has it
+
+long long mono_ms() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000LL + now.tv_nsec / 1'000'000;
+}
 
 class Shim {
  public:
   explicit Shim(ShimSpec spec)
       : spec_(std::move(spec)),
         log_(spec_.log_path, ::atoll(spec_.log_bytes_max.c_str()),
-             ::atoi(spec_.log_files_max.c_str())) {}
+             ::atoi(spec_.log_files_max.c_str())),
+        stop_after_ms_(::atoll(spec_.stop_after_ms.c_str())),
+        began_ms_(mono_ms()) {}
 
   int run() {
     pod_ = start_pod(spec_);
@@ -94,7 +105,10 @@ class Shim {
     nfds_t count = 3;
     for (const Listener& listener : listeners_) fds[count++] = {listener.fd, POLLIN, 0};
     const nfds_t listeners = count - 3;
-    if (::poll(fds, count, killing_ ? kKillEveryMs : -1) < 0) return;
+    const int patience_ms = killing_ ? kKillEveryMs : stop_after_ms_ > 0 ? kContactEveryMs : -1;
+    const int ready = ::poll(fds, count, patience_ms);
+    if (stop_after_ms_ > 0) stop_if_cut_off();
+    if (ready < 0) return;
     signalfd_siginfo info;
     while (::read(signals_, &info, sizeof info) > 0) {
     }
@@ -107,6 +121,19 @@ class Shim {
     }
     if (fds[1].revents != 0) accept_one();
     if (killing_) kill_all();
+  }
+
+  /// The agent does this itself while it lives, and says why; this is for when it does not.
+  void stop_if_cut_off() {
+    if (kill_at_ms_ > 0) {
+      killing_ = killing_ || mono_ms() >= kill_at_ms_;
+      return;
+    }
+    long long contact_ms = ::atoll(read_file(spec_.contact_path).c_str());
+    if (contact_ms <= 0) contact_ms = began_ms_;
+    if (mono_ms() - contact_ms < stop_after_ms_ + kShimPatienceMs) return;
+    kill_at_ms_ = mono_ms() + ::atoll(spec_.grace_period_ms.c_str());
+    if (!leaving_) obey("leave " + std::to_string(SIGTERM));
   }
 
   void accept_one() {
@@ -189,6 +216,8 @@ class Shim {
   const ShimSpec spec_;
   PodLog log_;
   PodProcess pod_;
+  const long long stop_after_ms_, began_ms_;
+  long long kill_at_ms_ = 0;  // once it was cut off
   int signals_ = -1;
   std::vector<Listener> listeners_;
   std::string started_, kept_;

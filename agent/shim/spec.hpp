@@ -29,6 +29,11 @@ struct ShimSpec {
   std::string cgroup;  // directory; empty: none
   std::string workdir;
   std::string port = "0";  // kept in the identity
+  // Without contact for this long the pod is stopped here, also where no agent is left: its
+  // scheduler is about to start it elsewhere. 0: never.
+  std::string stop_after_ms = "0";
+  std::string grace_period_ms = "0";  // for that
+  std::string contact_path;           // a file with the last contact, CLOCK_MONOTONIC in ms
   std::vector<std::string> command;
   std::vector<std::string> env;  // NAME=value
 };
@@ -52,6 +57,9 @@ inline std::string bytes_of(const ShimSpec& spec) {
   put(&out, spec.cgroup);
   put(&out, spec.workdir);
   put(&out, spec.port);
+  put(&out, spec.stop_after_ms);
+  put(&out, spec.grace_period_ms);
+  put(&out, spec.contact_path);
   put(&out, spec.command);
   put(&out, spec.env);
   return out;
@@ -83,7 +91,8 @@ inline bool read_spec(std::string_view in, ShimSpec* spec) {
   return take(&in, &spec->directory) && take(&in, &spec->boot_id) && take(&in, &spec->log_path) &&
          take(&in, &spec->log_bytes_max) && take(&in, &spec->log_files_max) &&
          take(&in, &spec->cgroup) && take(&in, &spec->workdir) && take(&in, &spec->port) &&
-         take(&in, &spec->command) && take(&in, &spec->env);
+         take(&in, &spec->stop_after_ms) && take(&in, &spec->grace_period_ms) &&
+         take(&in, &spec->contact_path) && take(&in, &spec->command) && take(&in, &spec->env);
 }
 
 }  // namespace ebb::agent

@@ -70,6 +70,7 @@ class Cluster:
         self.programs, self.data = os.path.abspath(programs), os.path.abspath(data)
         self.speed, self.clock_start, self.log_level = speed, clock_start, log_level
         self.http, self.link = "127.0.0.1:0", "tcp://127.0.0.1:0"
+        self.settings = {}  # of ebbd, by key, beyond the flags
         self.server = None
         self.agents = {}  # name -> (process, command)
         self._mark = self._take_directory()
@@ -117,6 +118,11 @@ class Cluster:
     def server_command(self):
         command = [os.path.join(self.programs, "ebbd"), "--data", self.server_data, "--listen", self.http,
                    "--link", self.link, "--log-level", self.log_level]
+        if self.settings:
+            path = os.path.join(self.data, "ebbd.yaml")
+            with open(path, "w", encoding="ascii") as file:
+                json.dump(self.settings, file)  # JSON is YAML
+            command += ["--config", path]
         if self.speed != 1:
             command += ["--speed", str(self.speed)]
         if self.clock_start:

@@ -217,17 +217,71 @@ Task<Result<Json>> list_node_pods(Desk& desk, Call call) {
   co_return Json{{"NodePodInfos", std::move(pods)}};
 }
 
+/// "train-7 (job/dlc1) has run for 5 of the 60 s ...": with the name its owner knows.
+Task<std::string> with_name(Desk& desk, std::string kept) {
+  const std::string address = kept.substr(0, kept.find(' '));
+  auto record = co_await desk.workload(address);
+  if (!record) co_return kept;
+  co_return record->spec().name() + " (" + id_of_address(address) + ")" +
+      kept.substr(address.size());
+}
+
+/// What stands against an operation, if anything; no part of it has been carried out then.
+Task<Result<Ok>> check_operation(Desk& desk, std::string id, std::string operation, bool force) {
+  auto tenant = co_await desk.tenant();
+  if (!tenant) co_return tenant.refusal();
+  auto seen = co_await pool_nodes(desk, *tenant);
+  if (!seen) co_return seen.refusal();
+  const auto node = seen->find(id);
+  if (node == seen->end()) co_return Ok{};  // bound to no quota: nothing runs there
+  const std::string& state = node->second.state();
+  if (operation == "Fence" && state != "Suspect" && state != "Lost" && state != "Unknown" &&
+      state != "Fenced") {
+    co_return Refusal{
+        "NodeAnswers",
+        "NodeId: node \"" + id + "\" is " + state + " and was heard " +
+            std::to_string(node->second.silent_ms() / 1'000) +
+            " s ago; Fence is the word that nothing runs on a node that is silent (Suspect or "
+            "Lost): drain this one instead",
+        409};
+  }
+  if (operation != "Drain" || force || node->second.kept().empty()) co_return Ok{};
+  std::string who;
+  for (const std::string& kept : node->second.kept()) {
+    who += (who.empty() ? "" : "; ") + co_await with_name(desk, kept);
+  }
+  co_return Refusal{"NodeHoldsProtected",
+                    "Operation: node \"" + id + "\" cannot be drained: " + who +
+                        ". Nothing was changed; OperationParameters.DrainParameters.Force (ebb "
+                        "node drain --force) "
+                        "drains them too, Cordon keeps new work away meanwhile",
+                    409};
+}
+
 Task<Result<Json>> operate_node(Desk& desk, Call call) {
   const std::string id = call.path["NodeId"];
   Fields in(call.body);
-  const std::string operation = in.one_of("Operation", "", {"Cordon", "Uncordon", "Drain"});
-  if (operation.empty()) in.refuse("Operation", "Cordon, Uncordon or Drain must be given");
+  const std::string operation =
+      in.one_of("Operation", "", {"Cordon", "Uncordon", "Drain", "Fence"});
+  if (operation.empty()) in.refuse("Operation", "Cordon, Uncordon, Drain or Fence must be given");
+  bool force = false;
+  const Json& given = in.get("OperationParameters");
+  if (given.is_object() && given.contains("DrainParameters")) {
+    Fields drain(given["DrainParameters"], "OperationParameters.DrainParameters");
+    force = drain.flag("Force", false);
+    if (drain.refusal()) co_return *drain.refusal();
+    if (force && operation != "Drain")
+      in.refuse("OperationParameters.DrainParameters.Force", "it goes with Operation Drain only");
+  }
   if (in.refusal()) co_return *in.refusal();
+  auto possible = co_await check_operation(desk, id, operation, force);
+  if (!possible) co_return possible.refusal();
   v1::Envelope envelope;
   envelope.set_to("tenant");
   auto* order = envelope.mutable_tenant()->mutable_command()->mutable_operate_node();
   order->set_node(id);
   order->set_operation(operation);
+  order->set_force(force);
   auto reply = co_await desk.ask(std::move(envelope));
   if (!reply) co_return reply.refusal();
   co_return Json{{"NodeId", id}};
@@ -248,7 +302,8 @@ void add_node_operations(OperationTable& table) {
        "PageNumber", "PageSize", "QuotaId", "ResourceGroupIds", "ResourceGroupName", "Verbose"},
       {}, list_nodes);
   table.add("studio", "ListNodePods", {"OversoldTypes"}, {}, list_node_pods);
-  table.add("studio", "OperateNode", {}, {"Operation"}, operate_node);
+  table.add("studio", "OperateNode", {}, {"Operation", "OperationParameters.DrainParameters.Force"},
+            operate_node);
 }
 
 }  // namespace ebb::gateway

@@ -331,13 +331,15 @@ Json config_json(const v1::QuotaSpec& spec) {
 Json details_json(const v1::QuotaView& view) {
   const Amount guarantee = sum_of(view.spec().guarantee());
   const Amount holding = sum_of(view.holding());
+  // What lies on nodes that are cordoned or lost is booked, but no node in service backs it.
+  const Amount backed = scheduling::positive(holding - sum_of(view.frozen()));
   const Amount used = sum_of(view.used());
   const Amount booked = sum_of(view.booked());
   const Amount descendants = sum_of(view.descendants());
   const Amount ancestors = sum_of(view.ancestors());
   Amount requested = sum_of(view.requested());
   return {{"DesiredMinQuota", amount_json(guarantee)},
-          {"ActualMinQuota", amount_json(scheduling::min(guarantee, holding + ancestors))},
+          {"ActualMinQuota", amount_json(scheduling::min(guarantee, backed + ancestors))},
           {"SelfAllocatedQuota", amount_json(used)},
           {"DescendantsAllocatedQuota", amount_json(descendants)},
           {"AncestorsAllocatedQuota", amount_json(ancestors)},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/records.hpp"
+#include "actors/workload/claim_runner.hpp"
 
 namespace ebb::sim {
 namespace {
@@ -98,6 +99,7 @@ class Builder {
         claim->set_started_wall_ms(since);
         claim->set_committed(true);
         claim->set_wanted(true);
+        claim->set_stop_after_ms(actors::stop_after_of(record.spec(), world_.tuning));
         if (!start.idle) charge(workload, index, type, alone ? 1 : workload.pods);
       }
       add_pod(workload, start, index, *place, since,
@@ -132,6 +134,8 @@ class Builder {
     table.set_claim_class(start.idle ? v1::CLAIM_CLASS_IDLE : v1::CLAIM_CLASS_IN_QUOTA);
     table.set_priority(workload.priority);
     table.set_product(workload.product);
+    table.set_stop_after_ms(
+        actors::stop_after_of(spec_of(workload, scenario_, since), world_.tuning));
     v1::NodePodRecord::Pod* kept = table.add_pods();
     kept->set_attempt(1);
     *kept->mutable_report() = *report;
@@ -284,6 +288,7 @@ v1::WorkloadSpec spec_of(const WorkloadCase& workload, const Scenario& scenario,
   spec.set_grace_period_ms(workload.grace_ms);
   spec.set_created_wall_ms(created_wall_ms);
   spec.set_pool("pool/" + scenario.quotas.front().spec.root_id());
+  spec.set_fault_tolerance(true);
   const bool alone = workload.product == v1::PRODUCT_SERVICE;
   if (alone) spec.set_replicas(workload.pods);
   v1::RoleSpec* role = spec.add_roles();

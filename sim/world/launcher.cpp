@@ -56,7 +56,17 @@ void Launcher::handle(const v1::LauncherInbox& inbox) {
       if (over != over_.end()) return say_over(id, over->second);
       return say(id, v1::ProcessReport::WHAT_EMPTY, nullptr);
     }
+    case v1::LauncherInbox::kContact:
+      contact_mono_ms_ = inbox.contact().mono_ms();
+      return;
     case v1::LauncherInbox::kProbe: {
+      if (contact_mono_ms_ > 0) {
+        v1::Envelope envelope;
+        envelope.set_from("launcher/" + node_);
+        envelope.set_to("node/" + node_);
+        envelope.mutable_node()->mutable_last_contact()->set_mono_ms(contact_mono_ms_);
+        world_.post(std::move(envelope));
+      }
       std::set<PodId> known;
       for (const v1::PodKey& key : inbox.probe().alive()) {
         const PodId id = id_of(key);
@@ -102,6 +112,7 @@ void Launcher::told_to_leave(const PodId& id, Process& process) {
 }
 
 void Launcher::clear() {
+  contact_mono_ms_ = 0;
   for (const auto& [id, process] : processes_) world_.ended(id, node_);
   processes_.clear();
   starting_.clear();

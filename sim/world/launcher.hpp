@@ -82,6 +82,7 @@ class Launcher {
   std::map<PodId, int> held_;      // gone, not yet told: exit code
   std::map<std::string, bool> silent_;
   std::int64_t next_pid_ = 1000;
+  std::int64_t contact_mono_ms_ = 0;  // 0: none since it was switched on
   std::uint64_t next_start_ = 0;
 };
 

@@ -122,7 +122,12 @@ void World::put(std::string key, std::string kind, const google::protobuf::Messa
   record.set_key(key);
   record.set_kind(std::move(kind));
   body.SerializeToString(record.mutable_body());
+  put(std::move(record));
+}
+
+void World::put(v1::Record record) {
   if (on_save) on_save(record);
+  std::string key = record.key();
   records_[std::move(key)] = std::move(record);
 }
 
@@ -152,7 +157,7 @@ void World::boot(CellId id) {
   cell.epoch = std::max<std::uint64_t>(2, cell.epoch + 1);
   Living living;
   living.epoch = cell.epoch;
-  living.machine = actors::make_machine({cell.address, cell.epoch}, own);
+  living.machine = actors::make_machine({cell.address, cell.epoch, tuning}, own);
   EBB_ASSERT(living.machine != nullptr);
   cell.living = std::move(living);
   actors::Effects effects;

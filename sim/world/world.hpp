@@ -58,6 +58,7 @@ class World {
 
   /// Writes a record as if it had been saved before.
   void put(std::string key, std::string kind, const google::protobuf::MessageLite& body);
+  void put(v1::Record record);
   const std::map<std::string, v1::Record>& records() const { return records_; }
   template <class M>
   bool read(const std::string& key, M* out) const {
@@ -123,6 +124,7 @@ class World {
   std::function<void(const EnvelopePtr&, std::vector<std::int64_t>* waits)> on_post;
   /// Whether a message passes between two processes now.
   std::function<bool(ProcessId from, ProcessId to)> passes;
+  actors::Tuning tuning;  // of machines that are booted from now on
   std::function<void(v1::Envelope&)> on_deliver;  // may change what arrives
   std::function<void(const v1::Envelope&)> on_delivered;
   std::function<void(const v1::Record&)> on_save;

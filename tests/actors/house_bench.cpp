@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 namespace ebb::test {
 
@@ -56,7 +57,7 @@ void House::build(const std::string& address) {
     records.push_back(it->second);
   }
   Cell& cell = cells_[address];
-  cell.machine = actors::make_machine({address, cell.epoch}, records);
+  cell.machine = actors::make_machine({address, cell.epoch, tuning}, records);
   cell.wake_at = -1;
   if (!cell.machine) broken.push_back("no machine for " + address);
 }
@@ -69,6 +70,19 @@ void House::start(const std::string& address) {
 void House::kill(const std::string& address) {
   ++cells_[address].epoch;
   start(address);
+}
+
+void House::power_off(const std::string& node) {
+  std::erase_if(processes_, [&](const auto& entry) { return entry.second.node == node; });
+}
+
+void House::boot_anew(const std::string& node) {
+  v1::Record& record = store_.at("node/" + node);
+  v1::NodeFacts facts;
+  facts.ParseFromString(record.body());
+  facts.set_boot_id(facts.boot_id() + "+");
+  facts.SerializeToString(record.mutable_body());
+  kill("node/" + node);
 }
 
 void House::kill_ebbd() {
@@ -111,7 +125,10 @@ void House::carry_out(const std::string& address, Effects&& effects, bool sends)
   decisions.insert(decisions.end(), effects.decisions.begin(), effects.decisions.end());
   for (const std::string& alarm : effects.alarms) {
     // Under losses a node may well be silent for long enough to be suspected.
-    const bool expected = faults.lose > 0 && alarm.starts_with("node suspect");
+    const bool of_silence = alarm.starts_with("node suspect") || alarm.starts_with("node lost") ||
+                            alarm.starts_with("no contact");
+    const bool expected =
+        (faults.lose > 0 && alarm.starts_with("node suspect")) || (silence_expected && of_silence);
     if (!expected) broken.push_back(address + ": " + alarm);
   }
   if (sends) {
@@ -134,6 +151,9 @@ void House::fly(v1::Envelope envelope) {
     const std::int64_t latest = local ? 1 : faults.latest_ms;
     return now_.mono_ms + std::uniform_int_distribution<std::int64_t>(1, latest)(random_);
   };
+  const bool beside =
+      envelope.to().starts_with("launcher/") || envelope.from().starts_with("launcher/");
+  if (!beside && (mute.count(envelope.from()) != 0 || deaf.count(envelope.to()) != 0)) return;
   if (!local && chance(faults.lose)) return;
   if (!local && chance(faults.twice)) flying_.emplace(arrival(), envelope);
   flying_.emplace(arrival(), std::move(envelope));
@@ -279,7 +299,10 @@ void House::check_books() {
       spent[charge.node_type()] += actors::amount_of(charge.amount());
     }
     for (const auto& [type, amount] : spent) {
+      const std::int64_t before = std::exchange(spent_before_[key + type], amount.gpu_milli);
       if (amount.gpu_milli <= holding[type].gpu_milli) continue;
+      // What nodes took with them when they went stays booked until it comes home.
+      if (is_root && amount.gpu_milli <= before) continue;
       broken.push_back("I1: " + key + " spends " + std::to_string(amount.gpu_milli) + " of " +
                        std::to_string(holding[type].gpu_milli));
     }
@@ -464,6 +487,13 @@ std::size_t House::running(const std::string& workload) const {
   return static_cast<std::size_t>(
       std::count_if(processes_.begin(), processes_.end(),
                     [&](const auto& entry) { return entry.second.key.workload() == workload; }));
+}
+
+std::size_t House::running_on(const std::string& node, const std::string& workload) const {
+  return static_cast<std::size_t>(
+      std::count_if(processes_.begin(), processes_.end(), [&](const auto& entry) {
+        return entry.second.node == node && entry.second.key.workload() == workload;
+      }));
 }
 
 std::string House::last_decisions(std::size_t count) const {

@@ -45,10 +45,16 @@ class House {
   bool run_until(const std::function<bool()>& condition, std::int64_t ms = 120'000);
   bool reaches(const std::string& address, const std::string& status, std::int64_t ms = 120'000);
   std::string status(const std::string& address);
-  void kill(const std::string& address);  // it is rebuilt at once
-  void kill_ebbd();                       // all machines but the nodes
+  void kill(const std::string& address);    // it is rebuilt at once
+  void power_off(const std::string& node);  // its processes end, unheard of
+  void boot_anew(const std::string& node);  // the agent starts under another boot id
+  void kill_ebbd();                         // all machines but the nodes
 
   FaultRates faults;
+  std::set<std::string> mute;     // addresses from which nothing arrives
+  std::set<std::string> deaf;     // addresses to which nothing arrives
+  bool silence_expected = false;  // alarms about silent nodes are right
+  actors::Tuning tuning;          // of machines that are built from now on
   /// Kinds of machines that may die alone: those whose neighbours live in other processes.
   std::set<std::string> mortal = {"node"};
   void seed(std::uint32_t seed) { random_.seed(seed); }
@@ -57,6 +63,7 @@ class House {
   std::int64_t checkpoint_ms = 50;  // from SIGTERM to the end of a program
 
   std::size_t running(const std::string& workload) const;
+  std::size_t running_on(const std::string& node, const std::string& workload) const;
   std::size_t processes() const { return processes_.size(); }
   std::vector<std::string> broken;  // rules and alarms
   std::vector<std::string> decisions;
@@ -97,6 +104,7 @@ class House {
   std::map<std::string, Process> processes_;  // by key text
   std::map<std::string, v1::Reply> replies_;
   std::uint64_t next_correlation_ = 1;
+  std::map<std::string, std::int64_t> spent_before_;  // by quota and node type
   int rounds_ = 0;
   std::mt19937 random_{1};
 };

@@ -42,12 +42,13 @@ def tree(nodes, children=None, preempt=True, name="root", strategy="PaiStrategyI
 
 
 class EbbTest(unittest.TestCase):
-    """A test with a cluster of its own. Set DECLARE, TREE, SPEED, CLOCK_START in the class."""
+    """A test with a cluster of its own. Set DECLARE, TREE, SPEED, CLOCK_START, SETTINGS in the class."""
 
     DECLARE = "2x8:A100"
     TREE = None
     SPEED = 1
     CLOCK_START = ""
+    SETTINGS = {}  # of ebbd
 
     def setUp(self):
         self.scratch = tempfile.mkdtemp(prefix="ebb-e2e-")
@@ -55,12 +56,16 @@ class EbbTest(unittest.TestCase):
         self.cluster = Cluster(PROGRAMS, os.path.join(self.scratch, "d"), speed=self.SPEED,
                                clock_start=self.CLOCK_START)
         self.addCleanup(self.cluster.close)
+        self.cluster.settings = dict(self.SETTINGS)
         self.cluster.start_server()
-        self.cluster.start_agent(self.DECLARE)
+        self.start_agents()
         if self.TREE:
             self.apply(self.TREE)
         self.quotas = self.cluster.quota_ids()
         self.workspaces = self.cluster.workspace_ids()
+
+    def start_agents(self):
+        self.cluster.start_agent(self.DECLARE)
 
     def apply(self, text):
         path = os.path.join(self.scratch, "apply.yaml")

@@ -19,6 +19,7 @@ namespace ebb::actors {
 struct Tuning {
   std::int64_t node_lost_after_ms = 300'000;  // silence after which a node counts as lost
   std::int64_t stop_after_ms = 600'000;       // of jobs with automatic fault tolerance
+  std::int64_t beat_ms = 2'000;               // a node says something this often
 };
 
 /// What a machine is told at birth.

@@ -26,8 +26,6 @@
 
 namespace ebb::actors {
 
-/// NodeState goes out at least this often, so that a pool can tell a silent node.
-inline constexpr std::int64_t kNodeHeartbeatMs = scheduling::kHeartbeatMs;
 /// For pods that must leave without a word about their grace.
 inline constexpr std::int64_t kGraceUnsaidMs = 30'000;
 /// Claims that are over and still remembered, counted at a start.

@@ -111,7 +111,7 @@ std::int64_t NodeMachine::send_state(Instant now, Effects& effects) {
   }
   table_changed_ = false;
   const bool beat = now.mono_ms >= heartbeat_at_mono_ms_;
-  if (beat) heartbeat_at_mono_ms_ = now.mono_ms + kNodeHeartbeatMs;
+  if (beat) heartbeat_at_mono_ms_ = now.mono_ms + context_.tuning.beat_ms;
   if (to_pool != nullptr && (beat || to_pool->must_send(now.mono_ms))) {
     v1::NodeState* out = effects.send(pool).mutable_pool()->mutable_node_state();
     *out = state();

@@ -35,8 +35,8 @@ void PoolMachine::check_nodes(Instant now, Effects& effects) {
 void PoolMachine::check_health(const std::string& name, NodeEntry& node, Instant now,
                                Effects& effects) {
   const std::int64_t silent_ms = now.mono_ms - node.heard_mono_ms;
-  const scheduling::NodeHealth health =
-      scheduling::decide_node_health(silent_ms, context_.tuning.node_lost_after_ms);
+  const scheduling::NodeHealth health = scheduling::decide_node_health(
+      silent_ms, context_.tuning.node_lost_after_ms, context_.tuning.beat_ms);
   if (!node.suspect && health != scheduling::NodeHealth::Ready) {
     node.suspect = true;
     update_usable(node);

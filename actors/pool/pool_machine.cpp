@@ -319,7 +319,9 @@ void PoolMachine::on(const v1::PoolTerms& terms, const v1::Envelope& envelope, I
       node.drain = named.drain();
       node.force = named.force();
       const std::int64_t silent_ms = now.mono_ms - node.heard_mono_ms;
-      node.fenced = named.fenced() && (!node.heard || silent_ms >= scheduling::kSuspectAfterMs);
+      node.fenced =
+          named.fenced() &&
+          (!node.heard || silent_ms >= scheduling::suspect_after_ms(context_.tuning.beat_ms));
       if (node.id == scheduling::kNone && named.total().gpu_milli() > 0) {
         add_to_fleet(node, named.node(), named.node_type(), amount_of(named.total()));
       }

@@ -4,8 +4,9 @@
 
 namespace ebb::scheduling {
 
-NodeHealth decide_node_health(std::int64_t silent_ms, std::int64_t lost_after_ms) {
-  if (silent_ms < kSuspectAfterMs) return NodeHealth::Ready;
+NodeHealth decide_node_health(std::int64_t silent_ms, std::int64_t lost_after_ms,
+                              std::int64_t beat_ms) {
+  if (silent_ms < suspect_after_ms(beat_ms)) return NodeHealth::Ready;
   return silent_ms < lost_after_ms ? NodeHealth::Suspect : NodeHealth::Lost;
 }
 

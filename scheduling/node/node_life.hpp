@@ -14,7 +14,7 @@ namespace ebb::scheduling {
 /// A node says something this often.
 inline constexpr std::int64_t kHeartbeatMs = 2'000;
 /// Three missed beats and the time of a message.
-inline constexpr std::int64_t kSuspectAfterMs = 3 * kHeartbeatMs + 1'000;
+constexpr std::int64_t suspect_after_ms(std::int64_t beat_ms) { return 3 * beat_ms + 1'000; }
 /// What the scheduler waits beyond what the node itself needs: lateness of timers, of a kill.
 inline constexpr std::int64_t kDeathMarginMs = 10'000;
 /// What a shim leaves to its agent before it stops a pod itself.
@@ -23,8 +23,9 @@ inline constexpr std::int64_t kShimPatienceMs = 2'000;
 enum class NodeHealth { Ready, Suspect, Lost };
 
 /// Suspect: takes nothing new, replicas of services are replaced. Lost: leaves the capacity of the
-/// tree. `lost_after` below kSuspectAfterMs counts as that.
-NodeHealth decide_node_health(std::int64_t silent_ms, std::int64_t lost_after_ms);
+/// tree. `lost_after` below suspect_after_ms counts as that.
+NodeHealth decide_node_health(std::int64_t silent_ms, std::int64_t lost_after_ms,
+                              std::int64_t beat_ms = kHeartbeatMs);
 
 /// On the node: a pod with a dead-man has to be stopped. `stop_after_ms` 0: it has none.
 bool must_stop(std::int64_t without_contact_ms, std::int64_t stop_after_ms);

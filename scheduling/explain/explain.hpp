@@ -15,20 +15,20 @@ namespace ebb::scheduling {
 enum class Relation { SameQuota, Below, Beside, Elsewhere };
 
 struct TakerRules {
-  std::string quota;  // its name
+  std::string quota = {};  // its name
   int priority = 1;
   bool below = false;  // EnableSubQuotaPreemption
-  std::vector<std::string> below_products;
+  std::vector<std::string> below_products = {};
   int below_priority_at_most = 0;
   bool same_level = false;  // EnableSelfQuotaPreemption
-  std::vector<int> preemptors;
-  std::vector<int> preempted;
-  std::vector<std::string> same_level_products;
+  std::vector<int> preemptors = {};
+  std::vector<int> preempted = {};
+  std::vector<std::string> same_level_products = {};
 };
 struct HeldBy {
   Relation relation = Relation::Elsewhere;
-  std::string quota;  // its name
-  std::string product;
+  std::string quota = {};  // its name
+  std::string product = {};
   int priority = 1;
   bool idle = false;
   bool leaving = false;
@@ -54,11 +54,11 @@ std::string why_this_victim(const VictimCost& chosen, const std::vector<VictimCo
 struct Release {
   std::int64_t at_ms = 0;
   std::int64_t gpu_milli = 0;
-  std::string what;  // "train-7 reaches its longest run"
+  std::string what = {};  // "train-7 reaches its longest run"
 };
 struct Forecast {
   std::optional<std::int64_t> at_ms;
-  std::vector<std::string> assumptions;
+  std::vector<std::string> assumptions = {};
 };
 /// When `free` and what is released reach `needed` and what those before it in the queue need.
 Forecast forecast_start(std::int64_t now_ms, std::int64_t free_milli, std::int64_t needed_milli,
